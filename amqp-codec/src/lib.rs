@@ -1,1 +1,51 @@
-//! AMQP 0-9-1 codec.
+//! AMQP 0-9-1 as values: bytes to frames, methods, properties, field tables and content, and back again to the same
+//! bytes, for both directions of the wire. No I/O, no clock, no allocation while decoding; `no_std` with `alloc`.
+//!
+//! ```
+//! use amqp_codec::{Frame, Limits, RawFrame, basic, frame, short};
+//!
+//! let publish = basic::Publish {
+//!     exchange: short!("orders"),
+//!     routing_key: short!("order.created"),
+//!     mandatory: true,
+//!     ..Default::default()
+//! };
+//! let mut wire = Vec::new();
+//! frame::encode_method(1, &publish, &mut wire).unwrap();
+//!
+//! let limits = Limits::default();
+//! let (raw, consumed) = RawFrame::parse(&wire, &limits).unwrap().expect("the frame is complete");
+//! assert_eq!(consumed, wire.len());
+//! assert_eq!(raw.decode(&limits), Ok(Frame::Method { channel: 1, method: publish.into() }));
+//! ```
+//!
+//! - [`frame`]: the envelope. [`RawFrame`] is any frame, [`Frame`] a valid one.
+//! - [`connection`], [`channel`], [`exchange`], [`queue`], [`basic`], [`tx`], [`confirm`]: one struct a method;
+//!   [`Method`] is any of them.
+//! - [`field`]: tables, kept in their encoded form so that they are passed on untouched.
+//! - [`content`]: a method, its header and its bodies put together to a message and taken apart to frames.
+//! - [`Limits`]: what a peer may make us accept. [`DecodeError`] and [`ContentError`] know the reply code they call for.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod error;
+pub mod content;
+pub mod field;
+pub mod frame;
+mod generated;
+mod limits;
+mod method;
+mod primitive;
+
+pub use content::ContentHeader;
+pub use error::{DecodeError, DecodeErrorKind, EncodeError, ReplyCode};
+pub use field::{Array, Decimal, RawTable, Table, Value};
+pub use frame::{Frame, ProtocolHeader, RawFrame};
+pub use generated::{Method, basic, channel, confirm, connection, exchange, queue, tx};
+pub use limits::Limits;
+pub use method::{Direction, MethodFields, MethodId};
+pub use primitive::{LongStr, ShortStr, TooLong};

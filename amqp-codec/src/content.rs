@@ -1,0 +1,71 @@
+//! Content: a method that carries a message, the message's header and its body.
+
+use bytes::BufMut;
+
+use crate::basic::Properties;
+use crate::primitive::{Parsed, be_u16, be_u64, fail, finish};
+use crate::{DecodeError, DecodeErrorKind, EncodeError};
+
+/// The payload of a header frame: whose content it is, how long the body is, and the message's properties.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContentHeader<'a> {
+    /// The class of the method before it; 60, `basic`, is the only one with content.
+    pub class_id: u16,
+    /// The length of the body in bytes, all its frames together.
+    pub body_size: u64,
+    /// The message's properties.
+    pub properties: Properties<'a>,
+}
+
+impl<'a> ContentHeader<'a> {
+    /// Takes the payload of a header frame apart. The headers' table is checked to its outer length alone.
+    ///
+    /// # Errors
+    /// It is malformed or its weight is not 0. The offset counts from the start of `payload`.
+    pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
+        let (fixed, rest) = payload.split_at(payload.len().min(FIXED));
+        let (class_id, body_size) = finish(fixed, fixed_part(fixed))?;
+        let properties = Properties::decode(rest)
+            .map_err(|error| error.shifted(FIXED as u64))?;
+        Ok(Self { class_id, body_size, properties })
+    }
+
+    /// One that owns its bytes.
+    #[must_use]
+    pub fn into_owned(self) -> ContentHeader<'static> {
+        ContentHeader {
+            class_id: self.class_id,
+            body_size: self.body_size,
+            properties: self.properties.into_owned(),
+        }
+    }
+
+    /// How many bytes the payload has.
+    pub fn encoded_len(&self) -> usize {
+        FIXED + self.properties.encoded_len()
+    }
+
+    /// Writes the payload.
+    ///
+    /// # Errors
+    /// The headers' table has more than `u32::MAX` bytes. A part may be written then.
+    pub fn encode(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
+        buf.put_u16(self.class_id);
+        buf.put_u16(0);
+        buf.put_u64(self.body_size);
+        self.properties.encode(buf)
+    }
+}
+
+/// The bytes of class, weight and body size.
+const FIXED: usize = 12;
+
+fn fixed_part(input: &[u8]) -> Parsed<'_, (u16, u64)> {
+    let (at_weight, class_id) = be_u16(input)?;
+    let (rest, weight) = be_u16(at_weight)?;
+    if weight != 0 {
+        return fail(at_weight, DecodeErrorKind::Weight(weight));
+    }
+    let (rest, body_size) = be_u64(rest)?;
+    Ok((rest, (class_id, body_size)))
+}
