@@ -1,0 +1,366 @@
+//! Everything a connection can be told before it is opened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use amqp_codec::{Limits, ShortStr, Table, Value, short, table};
+
+use crate::auth::{Credentials, Mechanism, Sasl, Secret};
+use crate::negotiate::{self, Heartbeat, Wanted};
+
+/// Where to connect, as whom, and within which limits. Also made from a URI:
+///
+/// ```
+/// use std::time::Duration;
+/// use amqp_client::ConnectOptions;
+///
+/// # #[cfg(feature = "tokio")]
+/// # fn options() -> Result<ConnectOptions, amqp_client::UriError> {
+/// let options = ConnectOptions::try_from("amqp://app:secret@rabbit-1/orders?heartbeat=10")?
+///     .address("rabbit-2", 5672)
+///     .connection_name("order-service")
+///     .confirm_deadline(Duration::from_secs(5));
+/// # Ok(options)
+/// # }
+/// ```
+///
+/// `Debug` never shows the password.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ConnectOptions {
+    pub(crate) addresses: Vec<(String, u16)>,
+    pub(crate) virtual_host: String,
+    pub(crate) credentials: Credentials,
+    pub(crate) mechanisms: Vec<Arc<dyn Mechanism>>,
+    pub(crate) connection_name: Option<String>,
+    pub(crate) client_properties: Table<'static>,
+    pub(crate) locale: String,
+    pub(crate) wanted: Wanted,
+    pub(crate) limits: Limits,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) outgoing_bytes: usize,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// How long each thing may take before it ends with an error. Every call ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// The whole of opening a connection: name resolution, all addresses, TLS, handshake. 30
+    /// seconds unless said.
+    pub connect: Duration,
+    /// The handshake with one address, from the protocol header to open-ok. 10 seconds unless said,
+    /// which is how long RabbitMQ waits for it.
+    pub handshake: Duration,
+    /// The reply to a synchronous method. 30 seconds unless said.
+    pub rpc: Duration,
+    /// The reply to close, for connections and channels. 30 seconds unless said.
+    pub close: Duration,
+    /// The confirm of a publish, after which its outcome is unknown. 30 seconds unless said.
+    pub confirm: Duration,
+}
+
+/// TLS, as far as a URI can ask for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// PEM file of the authorities to trust, instead of the platform's.
+    pub ca_file: Option<String>,
+    /// PEM file with the client's certificate chain.
+    pub cert_file: Option<String>,
+    /// PEM file with the client's private key.
+    pub key_file: Option<String>,
+    /// Whether the server's certificate is verified.
+    pub verify: Verify,
+    /// The name to ask for and to verify, if it is not the host's.
+    pub server_name: Option<ServerName>,
+}
+
+/// Whether the server's certificate is verified.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// `verify_peer`: it must be valid and for the right name.
+    #[default]
+    Peer,
+    /// `verify_none`: anybody is believed to be the server.
+    None,
+}
+
+/// The name sent to the server in the TLS handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerName {
+    /// This one, which is then the one verified too.
+    Name(String),
+    /// None is sent.
+    Disabled,
+}
+
+/// Options that cannot work, found before anything is connected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The virtual host does not fit into a short string.
+    #[error("the virtual host has {len} bytes, at most 255 are possible")]
+    VirtualHostTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The locale does not fit into a short string.
+    #[error("the locale has {len} bytes, at most 255 are possible")]
+    LocaleTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The largest frame is smaller than the protocol allows.
+    #[error("frame_max is {frame_max}, the protocol's minimum is 4096 bytes")]
+    FrameMaxTooSmall {
+        /// What was asked for, in bytes.
+        frame_max: u32,
+    },
+    /// No authentication mechanism is left to offer.
+    #[error("no authentication mechanism is configured")]
+    NoMechanism,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions {
+            addresses: Vec::new(),
+            virtual_host: "/".to_owned(),
+            credentials: Credentials::default(),
+            mechanisms: vec![Arc::new(Sasl::Plain), Arc::new(Sasl::AmqPlain)],
+            connection_name: None,
+            client_properties: default_client_properties(),
+            locale: "en_US".to_owned(),
+            wanted: Wanted::default(),
+            limits: Limits::default(),
+            deadlines: Deadlines::default(),
+            outgoing_bytes: 1024 * 1024,
+            tls: None,
+        }
+    }
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        let usual = Duration::from_secs(30);
+        Deadlines {
+            connect: usual,
+            handshake: Duration::from_secs(10),
+            rpc: usual,
+            close: usual,
+            confirm: usual,
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// `guest` at localhost, virtual host `/`, no limits below the server's.
+    pub fn new() -> Self {
+        ConnectOptions::default()
+    }
+
+    /// Adds an address to try after those already there: a host name or an IP address (IPv6 without
+    /// brackets). Without any, it is localhost with the usual port.
+    pub fn address(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.addresses.push((host.into(), port));
+        self
+    }
+
+    /// The virtual host, `/` unless said. The empty name is a name too.
+    pub fn virtual_host(mut self, name: impl Into<String>) -> Self {
+        self.virtual_host = name.into();
+        self
+    }
+
+    /// User name and password, `guest` and `guest` unless said.
+    pub fn credentials(mut self, username: impl Into<String>, password: impl Into<Secret>) -> Self {
+        self.credentials = Credentials {
+            username: username.into(),
+            password: password.into(),
+        };
+        self
+    }
+
+    /// The only authentication mechanism to use, instead of PLAIN or else AMQPLAIN.
+    pub fn mechanism(self, mechanism: impl Mechanism + 'static) -> Self {
+        self.mechanisms([Arc::new(mechanism) as Arc<dyn Mechanism>])
+    }
+
+    /// The authentication mechanisms to use, best first: the first that the server offers is taken.
+    pub fn mechanisms(mut self, mechanisms: impl IntoIterator<Item = Arc<dyn Mechanism>>) -> Self {
+        self.mechanisms = mechanisms.into_iter().collect();
+        self
+    }
+
+    /// A name for people who look at the broker's list of connections.
+    pub fn connection_name(mut self, name: impl Into<String>) -> Self {
+        self.connection_name = Some(name.into());
+        self
+    }
+
+    /// Adds client properties; one of a name that is already there (`product`, `version`,
+    /// `platform`, `capabilities`) takes its place. They are sent in one frame of at most 4096
+    /// bytes: keep them short.
+    ///
+    /// A `capabilities` table of yours replaces the whole one of this crate: what is not announced
+    /// any more, the broker no longer does.
+    pub fn client_properties(mut self, properties: Table<'static>) -> Self {
+        for (name, value) in &properties {
+            set(&mut self.client_properties, name, value);
+        }
+        self
+    }
+
+    /// The locale for texts of the broker, `en_US` unless said, the only one that brokers have.
+    pub fn locale(mut self, locale: impl Into<String>) -> Self {
+        self.locale = locale.into();
+        self
+    }
+
+    /// The heartbeat interval; a number is seconds, 0 is none. What the server proposes unless
+    /// said.
+    pub fn heartbeat(mut self, heartbeat: impl Into<Heartbeat>) -> Self {
+        self.wanted.heartbeat = heartbeat.into();
+        self
+    }
+
+    /// How many channels may be open; 0, the default, is the server's limit.
+    pub fn channel_max(mut self, channels: u16) -> Self {
+        self.wanted.channel_max = channels;
+        self
+    }
+
+    /// The largest frame in bytes, envelope included: at least 4096 (RabbitMQ since 4.1 refuses
+    /// anything below 8192, without a word), or 0, the default: the server's limit.
+    pub fn frame_max(mut self, bytes: u32) -> Self {
+        self.wanted.frame_max = bytes;
+        self
+    }
+
+    /// What the broker may make us accept.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// All deadlines at once.
+    pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
+        self.deadlines = deadlines;
+        self
+    }
+
+    /// See [`Deadlines::connect`].
+    pub fn connect_deadline(mut self, deadline: Duration) -> Self {
+        self.deadlines.connect = deadline;
+        self
+    }
+
+    /// See [`Deadlines::handshake`].
+    pub fn handshake_deadline(mut self, deadline: Duration) -> Self {
+        self.deadlines.handshake = deadline;
+        self
+    }
+
+    /// See [`Deadlines::rpc`].
+    pub fn rpc_deadline(mut self, deadline: Duration) -> Self {
+        self.deadlines.rpc = deadline;
+        self
+    }
+
+    /// See [`Deadlines::close`].
+    pub fn close_deadline(mut self, deadline: Duration) -> Self {
+        self.deadlines.close = deadline;
+        self
+    }
+
+    /// See [`Deadlines::confirm`].
+    pub fn confirm_deadline(mut self, deadline: Duration) -> Self {
+        self.deadlines.confirm = deadline;
+        self
+    }
+
+    /// How many bytes may wait to be written before publishing waits too; 1 MiB unless said. A
+    /// message larger than this goes when nothing else waits.
+    pub fn outgoing_buffer(mut self, bytes: usize) -> Self {
+        self.outgoing_bytes = bytes;
+        self
+    }
+
+    /// Asks for TLS.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Whether these options can work at all.
+    ///
+    /// # Errors
+    /// Names the first that cannot.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.virtual_host.len() > ShortStr::MAX_LEN {
+            return Err(ConfigError::VirtualHostTooLong {
+                len: self.virtual_host.len(),
+            });
+        }
+        if self.locale.len() > ShortStr::MAX_LEN {
+            return Err(ConfigError::LocaleTooLong {
+                len: self.locale.len(),
+            });
+        }
+        if self.mechanisms.is_empty() {
+            return Err(ConfigError::NoMechanism);
+        }
+        negotiate::check_frame_max(self.wanted.frame_max)
+            .map_err(|frame_max| ConfigError::FrameMaxTooSmall { frame_max })
+    }
+
+    /// The addresses to try, in order; never empty.
+    pub(crate) fn addresses_or_default(&self) -> Vec<(String, u16)> {
+        if self.addresses.is_empty() {
+            vec![(
+                "localhost".to_owned(),
+                if self.tls.is_some() { 5671 } else { 5672 },
+            )]
+        } else {
+            self.addresses.clone()
+        }
+    }
+
+    /// The client properties as sent: with the connection's name.
+    pub(crate) fn start_ok_properties(&self) -> Table<'static> {
+        let mut properties = self.client_properties.clone();
+        if let Some(name) = &self.connection_name {
+            set(
+                &mut properties,
+                short!("connection_name"),
+                Value::from(name.as_str()),
+            );
+        }
+        properties
+    }
+}
+
+fn set(table: &mut Table<'static>, name: ShortStr<'_>, value: Value<'_>) {
+    table.remove(name.as_bytes());
+    table.extend([(name, value)]);
+}
+
+fn default_client_properties() -> Table<'static> {
+    table! {
+        "product" => env!("CARGO_PKG_NAME"),
+        "version" => env!("CARGO_PKG_VERSION"),
+        "platform" => "Rust",
+        "capabilities" => table! {
+            "publisher_confirms" => true,
+            "exchange_exchange_bindings" => true,
+            "basic.nack" => true,
+            "consumer_cancel_notify" => true,
+            "connection.blocked" => true,
+            "authentication_failure_close" => true,
+        },
+    }
+}
+
+#[cfg(feature = "tokio")]
+mod from_uri;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! A URI fills in what it names; everything else stays as it is by default, each part for itself: a
+//! user name without a password keeps the default password, as with RabbitMQ's own clients.
+
+use super::{ConnectOptions, Tls};
+use crate::auth::Mechanism;
+use crate::uri::{Scheme, Uri, UriError};
+use std::sync::Arc;
+
+impl From<Uri> for ConnectOptions {
+    fn from(uri: Uri) -> Self {
+        ConnectOptions::from(&uri)
+    }
+}
+
+impl From<&Uri> for ConnectOptions {
+    fn from(uri: &Uri) -> Self {
+        let mut options = ConnectOptions::default();
+        if uri.host().is_some() || uri.port().is_some() {
+            let port = uri.port().unwrap_or(uri.scheme().default_port());
+            options = options.address(uri.host().unwrap_or("localhost"), port);
+        }
+        if let Some(username) = uri.username() {
+            options.credentials.username = username.to_owned();
+        }
+        if let Some(password) = uri.password() {
+            options.credentials.password = password.clone();
+        }
+        if let Some(vhost) = uri.vhost() {
+            options = options.virtual_host(vhost);
+        }
+        let parameters = uri.parameters();
+        if let Some(seconds) = parameters.heartbeat {
+            options = options.heartbeat(seconds);
+        }
+        if let Some(timeout) = parameters.connection_timeout {
+            options = options.connect_deadline(timeout);
+        }
+        if !parameters.auth_mechanisms.is_empty() {
+            let mechanisms = parameters.auth_mechanisms.iter();
+            options =
+                options.mechanisms(mechanisms.map(|sasl| Arc::new(*sasl) as Arc<dyn Mechanism>));
+        }
+        options.tls = match uri.scheme() {
+            Scheme::Amqp => None,
+            Scheme::Amqps => Some(Tls {
+                ca_file: parameters.cacertfile.clone(),
+                cert_file: parameters.certfile.clone(),
+                key_file: parameters.keyfile.clone(),
+                verify: parameters.verify.unwrap_or_default(),
+                server_name: parameters.server_name_indication.clone(),
+            }),
+        };
+        options
+            .channel_max(parameters.channel_max.unwrap_or_default())
+            .frame_max(parameters.frame_max.unwrap_or_default())
+    }
+}
+
+impl TryFrom<&str> for ConnectOptions {
+    type Error = UriError;
+
+    fn try_from(uri: &str) -> Result<Self, UriError> {
+        uri.parse().map(|uri: Uri| uri.into())
+    }
+}
+
+impl TryFrom<&String> for ConnectOptions {
+    type Error = UriError;
+
+    fn try_from(uri: &String) -> Result<Self, UriError> {
+        ConnectOptions::try_from(uri.as_str())
+    }
+}
+
+impl TryFrom<String> for ConnectOptions {
+    type Error = UriError;
+
+    fn try_from(uri: String) -> Result<Self, UriError> {
+        ConnectOptions::try_from(uri.as_str())
+    }
+}
