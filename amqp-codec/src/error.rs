@@ -40,7 +40,10 @@ impl DecodeError {
     /// The same error seen from `base` bytes further out: for a part that begins at `base` of its whole.
     #[must_use]
     pub fn shifted(self, base: u64) -> Self {
-        Self { offset: self.offset.saturating_add(base), ..self }
+        Self {
+            offset: self.offset.saturating_add(base),
+            ..self
+        }
     }
 
     /// The code to close the connection with.

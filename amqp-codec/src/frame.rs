@@ -56,14 +56,20 @@ impl<'a> RawFrame<'a> {
         let size = u32::from_be_bytes([s0, s1, s2, s3]);
         check_prefix(kind, size, limits)?;
         // On a machine of 16 bits a size can be beyond what is addressable; the input then never gets that long.
-        let Ok(size) = usize::try_from(size) else { return Ok(None) };
+        let Ok(size) = usize::try_from(size) else {
+            return Ok(None);
+        };
         let Some((payload, rest)) = rest.split_at_checked(size) else {
             return Ok(None);
         };
         match rest.first() {
             None => Ok(None),
             Some(&FRAME_END) => {
-                let frame = RawFrame { kind, channel: u16::from_be_bytes(channel), payload };
+                let frame = RawFrame {
+                    kind,
+                    channel: u16::from_be_bytes(channel),
+                    payload,
+                };
                 Ok(Some((frame, size + FRAME_OVERHEAD)))
             }
             Some(&other) => Err(DecodeError {
@@ -86,15 +92,23 @@ impl<'a> RawFrame<'a> {
             HEADER => ContentHeader::decode(self.payload)
                 .map(|header| Frame::Header { channel, header })
                 .map_err(|error| error.shifted(PREFIX as u64)),
-            BODY => Ok(Frame::Body { channel, payload: self.payload }),
-            HEARTBEAT if !self.payload.is_empty() => {
-                Err(DecodeError { kind: DecodeErrorKind::HeartbeatPayload, offset: PREFIX as u64 })
-            }
-            HEARTBEAT if channel != 0 => {
-                Err(DecodeError { kind: DecodeErrorKind::HeartbeatChannel(channel), offset: 1 })
-            }
+            BODY => Ok(Frame::Body {
+                channel,
+                payload: self.payload,
+            }),
+            HEARTBEAT if !self.payload.is_empty() => Err(DecodeError {
+                kind: DecodeErrorKind::HeartbeatPayload,
+                offset: PREFIX as u64,
+            }),
+            HEARTBEAT if channel != 0 => Err(DecodeError {
+                kind: DecodeErrorKind::HeartbeatChannel(channel),
+                offset: 1,
+            }),
             HEARTBEAT => Ok(Frame::Heartbeat),
-            kind => Err(DecodeError { kind: DecodeErrorKind::UnknownFrameType(kind), offset: 0 }),
+            kind => Err(DecodeError {
+                kind: DecodeErrorKind::UnknownFrameType(kind),
+                offset: 0,
+            }),
         }
     }
 
@@ -135,16 +149,25 @@ fn check_prefix(kind: u8, size: u32, limits: &Limits) -> Result<(), DecodeError>
         METHOD | HEADER => limits.frame_max.max(limits.method_frame_max),
         HEARTBEAT if size == 0 => return Ok(()),
         HEARTBEAT => {
-            return Err(DecodeError { kind: DecodeErrorKind::HeartbeatPayload, offset: 3 });
+            return Err(DecodeError {
+                kind: DecodeErrorKind::HeartbeatPayload,
+                offset: 3,
+            });
         }
-        _ => return Err(DecodeError { kind: DecodeErrorKind::UnknownFrameType(kind), offset: 0 }),
+        _ => {
+            return Err(DecodeError {
+                kind: DecodeErrorKind::UnknownFrameType(kind),
+                offset: 0,
+            });
+        }
     };
     let size = u64::from(size) + FRAME_OVERHEAD as u64;
     match size <= u64::from(max) {
         true => Ok(()),
-        false => {
-            Err(DecodeError { kind: DecodeErrorKind::FrameTooLarge { size, max }, offset: 3 })
-        }
+        false => Err(DecodeError {
+            kind: DecodeErrorKind::FrameTooLarge { size, max },
+            offset: 3,
+        }),
     }
 }
 
@@ -236,7 +259,9 @@ pub fn encode_method<M: MethodFields>(
     let [kind, c0, c1, s0, s1, s2, s3] = prefix(METHOD, channel, 4 + method.fields_len(), buf)?;
     let [class, id] = [M::ID.class.to_be_bytes(), M::ID.method.to_be_bytes()];
     // One write: a growing buffer checks its capacity at each.
-    buf.put_slice(&[kind, c0, c1, s0, s1, s2, s3, class[0], class[1], id[0], id[1]]);
+    buf.put_slice(&[
+        kind, c0, c1, s0, s1, s2, s3, class[0], class[1], id[0], id[1],
+    ]);
     method.encode_fields(buf)?;
     buf.put_u8(FRAME_END);
     Ok(())
@@ -262,12 +287,13 @@ pub fn encode_header(
 ///
 /// # Errors
 /// As [`Frame::encode`].
-pub fn encode_body(
-    channel: u16,
-    payload: &[u8],
-    buf: &mut impl BufMut,
-) -> Result<(), EncodeError> {
-    RawFrame { kind: BODY, channel, payload }.encode(buf)
+pub fn encode_body(channel: u16, payload: &[u8], buf: &mut impl BufMut) -> Result<(), EncodeError> {
+    RawFrame {
+        kind: BODY,
+        channel,
+        payload,
+    }
+    .encode(buf)
 }
 
 /// Writes a heartbeat.
@@ -275,7 +301,12 @@ pub fn encode_body(
 /// # Errors
 /// `buf` has no room for its eight bytes; nothing is written.
 pub fn encode_heartbeat(buf: &mut impl BufMut) -> Result<(), EncodeError> {
-    RawFrame { kind: HEARTBEAT, channel: 0, payload: &[] }.encode(buf)
+    RawFrame {
+        kind: HEARTBEAT,
+        channel: 0,
+        payload: &[],
+    }
+    .encode(buf)
 }
 
 /// The seven bytes that go before a body frame's payload of `len` bytes. The payload and [`FRAME_END`] follow; a large
@@ -284,7 +315,7 @@ pub const fn body_frame_prefix(channel: u16, len: u32) -> [u8; 7] {
     prefix_bytes(BODY, channel, len)
 }
 
-const fn prefix_bytes(kind: u8, channel: u16, len: u32) -> [u8; PREFIX] {
+pub(crate) const fn prefix_bytes(kind: u8, channel: u16, len: u32) -> [u8; PREFIX] {
     let [c0, c1] = channel.to_be_bytes();
     let [s0, s1, s2, s3] = len.to_be_bytes();
     [kind, c0, c1, s0, s1, s2, s3]
@@ -320,14 +351,22 @@ pub struct ProtocolHeader {
 
 impl ProtocolHeader {
     /// AMQP 0-9-1.
-    pub const AMQP_0_9_1: Self = Self { id: 0, major: 0, minor: 9, revision: 1 };
+    pub const AMQP_0_9_1: Self = Self {
+        id: 0,
+        major: 0,
+        minor: 9,
+        revision: 1,
+    };
 
     /// The header that `input` begins with; `None` if it does not begin with `AMQP` or is shorter than eight bytes.
     pub fn parse(input: &[u8]) -> Option<Self> {
         match *input.first_chunk::<8>()? {
-            [b'A', b'M', b'Q', b'P', id, major, minor, revision] => {
-                Some(Self { id, major, minor, revision })
-            }
+            [b'A', b'M', b'Q', b'P', id, major, minor, revision] => Some(Self {
+                id,
+                major,
+                minor,
+                revision,
+            }),
             _ => None,
         }
     }
@@ -335,12 +374,24 @@ impl ProtocolHeader {
     /// Whether `input` may be, or begin with, a protocol header: its first bytes, as far as they are there, are `AMQP`.
     /// No frame begins like that. True for an empty input.
     pub fn is_prefix(input: &[u8]) -> bool {
-        input.iter().zip(b"AMQP").all(|(byte, expected)| byte == expected)
+        input
+            .iter()
+            .zip(b"AMQP")
+            .all(|(byte, expected)| byte == expected)
     }
 
     /// The header's eight bytes.
     pub const fn to_bytes(self) -> [u8; 8] {
-        [b'A', b'M', b'Q', b'P', self.id, self.major, self.minor, self.revision]
+        [
+            b'A',
+            b'M',
+            b'Q',
+            b'P',
+            self.id,
+            self.major,
+            self.minor,
+            self.revision,
+        ]
     }
 
     /// Writes the header. Like all of [`BufMut`], panics when a fixed buffer is too small.

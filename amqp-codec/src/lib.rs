@@ -32,16 +32,18 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod error;
 pub mod content;
+mod error;
 pub mod field;
 pub mod frame;
+// Formatted by its generator, whatever the toolchain.
+#[rustfmt::skip]
 mod generated;
 mod limits;
 mod method;
 mod primitive;
 
-pub use content::ContentHeader;
+pub use content::{Assembler, Content, ContentError, ContentHeader};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, ReplyCode};
 pub use field::{Array, Decimal, RawTable, Table, Value};
 pub use frame::{Frame, ProtocolHeader, RawFrame};

@@ -61,7 +61,10 @@ impl ShortStr<'static> {
     /// If it has more than 255 bytes; in a constant, as in [`short!`](crate::short), that is a compile error.
     #[must_use]
     pub const fn from_static(text: &'static str) -> Self {
-        assert!(text.len() <= Self::MAX_LEN, "a short string has at most 255 bytes");
+        assert!(
+            text.len() <= Self::MAX_LEN,
+            "a short string has at most 255 bytes"
+        );
         Self(ByteStr::Borrowed(text.as_bytes()))
     }
 }
@@ -119,8 +122,9 @@ impl<'a> LongStr<'a> {
 }
 
 pub(crate) fn put_long(bytes: &[u8], buf: &mut impl BufMut) -> Result<(), EncodeError> {
-    let len = u32::try_from(bytes.len())
-        .map_err(|_| EncodeError::TooLong { len: bytes.len() as u64 })?;
+    let len = u32::try_from(bytes.len()).map_err(|_| EncodeError::TooLong {
+        len: bytes.len() as u64,
+    })?;
     buf.put_u32(len);
     buf.put_slice(bytes);
     Ok(())
@@ -238,8 +242,24 @@ macro_rules! long_from {
     )*};
 }
 
-short_from!(&'a str, &'a [u8], String, &String, Vec<u8>, Cow<'a, str>, LongStr<'a>);
-long_from!(&'a str, &'a [u8], String, &String, Vec<u8>, Cow<'a, str>, ShortStr<'a>);
+short_from!(
+    &'a str,
+    &'a [u8],
+    String,
+    &String,
+    Vec<u8>,
+    Cow<'a, str>,
+    LongStr<'a>
+);
+long_from!(
+    &'a str,
+    &'a [u8],
+    String,
+    &String,
+    Vec<u8>,
+    Cow<'a, str>,
+    ShortStr<'a>
+);
 
 impl<'a, const N: usize> TryFrom<&'a [u8; N]> for ShortStr<'a> {
     type Error = TooLong;
@@ -419,7 +439,10 @@ pub(crate) struct ParseError<'a> {
 impl<'a> nom::error::ParseError<&'a [u8]> for ParseError<'a> {
     fn from_error_kind(rest: &'a [u8], _: ErrorKind) -> Self {
         // Of nom's own parsers only those are used that fail for want of input.
-        Self { rest, kind: DecodeErrorKind::Truncated }
+        Self {
+            rest,
+            kind: DecodeErrorKind::Truncated,
+        }
     }
 
     fn append(_: &'a [u8], _: ErrorKind, other: Self) -> Self {
@@ -440,7 +463,10 @@ pub(crate) fn finish<'a, T>(input: &'a [u8], parsed: Parsed<'a, T>) -> Result<T,
         Err(nom::Err::Error(error) | nom::Err::Failure(error)) => (error.rest, error.kind),
         Err(nom::Err::Incomplete(_)) => (&[][..], DecodeErrorKind::Truncated),
     };
-    Err(DecodeError { kind, offset: (input.len() - rest.len()) as u64 })
+    Err(DecodeError {
+        kind,
+        offset: (input.len() - rest.len()) as u64,
+    })
 }
 
 pub(crate) fn be_u8(input: &[u8]) -> Parsed<'_, u8> {

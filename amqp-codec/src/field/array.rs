@@ -11,8 +11,16 @@ use crate::primitive::ByteStr;
 pub struct Array<'a>(ByteStr<'a>);
 
 impl<'a> Array<'a> {
-    pub(super) fn trusted(bytes: &'a [u8]) -> Self {
-        Self(ByteStr::Borrowed(bytes))
+    /// The array without values.
+    pub const EMPTY: Array<'static> = Array(ByteStr::EMPTY);
+
+    /// One whose content has been checked, as a part of what was.
+    pub(super) fn trusted(content: &'a [u8]) -> Self {
+        Self(ByteStr::Borrowed(content))
+    }
+
+    pub(super) fn into_borrowed(self) -> Option<&'a [u8]> {
+        self.0.into_borrowed()
     }
 
     /// The encoded values, without the length that goes before them.
@@ -22,7 +30,7 @@ impl<'a> Array<'a> {
 
     /// The values in order.
     pub fn iter(&self) -> ArrayIter<'_> {
-        ArrayIter { rest: self.as_bytes() }
+        ArrayIter::over(self.as_bytes())
     }
 
     /// How many values there are. Counts them.
@@ -59,9 +67,10 @@ impl<'a> Array<'a> {
 
     pub(super) fn fmt_to_depth(&self, f: &mut fmt::Formatter<'_>, depth: u8) -> fmt::Result {
         match depth.checked_sub(1) {
-            Some(depth) => {
-                f.debug_list().entries(self.iter().map(|value| ToDepth(value, depth))).finish()
-            }
+            Some(depth) => f
+                .debug_list()
+                .entries(self.iter().map(|value| ToDepth(value, depth)))
+                .finish(),
             None => f.write_str("[..]"),
         }
     }
@@ -71,6 +80,13 @@ impl<'a> Array<'a> {
 #[derive(Debug, Clone)]
 pub struct ArrayIter<'a> {
     rest: &'a [u8],
+}
+
+impl<'a> ArrayIter<'a> {
+    /// Over the content of an array that has been checked.
+    pub(super) fn over(content: &'a [u8]) -> Self {
+        Self { rest: content }
+    }
 }
 
 impl<'a> Iterator for ArrayIter<'a> {

@@ -9,7 +9,10 @@ pub(super) fn check_table(content: &[u8], limits: &Limits) -> Result<(), DecodeE
     let mut walk = Walk {
         outer: Stack::new(),
         depth: 1,
-        level: Level { end: content.len(), array: false },
+        level: Level {
+            end: content.len(),
+            array: false,
+        },
         entries: 0,
     };
     let mut at = 0;
@@ -35,10 +38,16 @@ pub(super) fn check_table(content: &[u8], limits: &Limits) -> Result<(), DecodeE
             }
             Err(nom::Err::Error(error) | nom::Err::Failure(error)) => {
                 let offset = (walk.level.end - error.rest.len()) as u64;
-                return Err(DecodeError { kind: error.kind, offset });
+                return Err(DecodeError {
+                    kind: error.kind,
+                    offset,
+                });
             }
             Err(nom::Err::Incomplete(_)) => {
-                return Err(DecodeError { kind: DecodeErrorKind::Truncated, offset: at as u64 });
+                return Err(DecodeError {
+                    kind: DecodeErrorKind::Truncated,
+                    offset: at as u64,
+                });
             }
         }
     }
@@ -60,11 +69,7 @@ struct Level {
 
 impl Walk {
     /// One entry; for a table or array as its value, the length of its content and whether it is an array.
-    fn entry<'a>(
-        &mut self,
-        rest: &'a [u8],
-        limits: &Limits,
-    ) -> Parsed<'a, Option<(usize, bool)>> {
+    fn entry<'a>(&mut self, rest: &'a [u8], limits: &Limits) -> Parsed<'a, Option<(usize, bool)>> {
         if self.depth > u32::from(limits.table_depth) {
             return fail(rest, DecodeErrorKind::TableTooDeep(limits.table_depth));
         }
@@ -98,7 +103,9 @@ impl Walk {
 
     /// Back to the enclosing container; false when there is none.
     fn leave(&mut self) -> bool {
-        let Some(outer) = self.outer.pop() else { return false };
+        let Some(outer) = self.outer.pop() else {
+            return false;
+        };
         self.level = outer;
         self.depth -= 1;
         true
@@ -114,7 +121,14 @@ struct Stack {
 
 impl Stack {
     fn new() -> Self {
-        Self { few: [Level { end: 0, array: false }; 6], len: 0, more: Vec::new() }
+        Self {
+            few: [Level {
+                end: 0,
+                array: false,
+            }; 6],
+            len: 0,
+            more: Vec::new(),
+        }
     }
 
     fn push(&mut self, level: Level) {

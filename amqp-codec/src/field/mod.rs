@@ -16,15 +16,16 @@
 //!
 //! // What comes from a peer is unchecked bytes until it is decoded under limits.
 //! let raw = RawTable::from_bytes(arguments.as_bytes());
-//! assert_eq!(raw.decode(&Limits::default()), Ok(arguments));
+//! assert_eq!(raw.decode(&Limits::default()), Ok(arguments.clone()));
 //! ```
 
 mod array;
 mod check;
 mod compare;
+mod finite;
 mod table;
 mod value;
 
 pub use array::{Array, ArrayIter};
-pub use table::{Iter, RawTable, Table};
+pub use table::{RawTable, Table, TableIter};
 pub use value::{Decimal, Value};

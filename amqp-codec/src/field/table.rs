@@ -49,8 +49,8 @@ impl<'a> RawTable<'a> {
 
 impl Table<'_> {
     /// The entries in order, duplicate keys included.
-    pub fn iter(&self) -> Iter<'_> {
-        Iter { rest: self.as_bytes() }
+    pub fn iter(&self) -> TableIter<'_> {
+        TableIter::over(self.as_bytes())
     }
 
     /// How many entries there are, duplicate keys included. Counts them.
@@ -61,7 +61,9 @@ impl Table<'_> {
     /// The value of the first entry with this key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value<'_>> {
         let key = key.as_ref();
-        self.iter().find(|(name, _)| name.as_bytes() == key).map(|(_, value)| value)
+        self.iter()
+            .find(|(name, _)| name.as_bytes() == key)
+            .map(|(_, value)| value)
     }
 
     /// Whether there is an entry with this key.
@@ -137,10 +139,8 @@ impl Table<'_> {
         TooLong: From<K::Error>,
     {
         let key = key.try_into()?;
-        let place = self.ranges(key.as_bytes()).next().map_or_else(
-            || self.as_bytes().len()..self.as_bytes().len(),
-            |range| range,
-        );
+        let end = self.as_bytes().len();
+        let place = self.place(key.as_bytes()).unwrap_or(end..end);
         let mut entry = Vec::new();
         write_entry(&mut entry, &key, &value.into());
         let mut content = self.as_bytes().to_vec();
@@ -165,7 +165,9 @@ impl Table<'_> {
     ///
     /// # Errors
     /// A key has more than 255 bytes.
-    pub fn try_from_iter<'v, K, V>(entries: impl IntoIterator<Item = (K, V)>) -> Result<Self, TooLong>
+    pub fn try_from_iter<'v, K, V>(
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, TooLong>
     where
         K: TryInto<ShortStr<'v>>,
         TooLong: From<K::Error>,
@@ -178,18 +180,17 @@ impl Table<'_> {
         Ok(Self(content.into()))
     }
 
-    /// Where the entries with this key are in the content.
-    fn ranges<'t>(&'t self, key: &'t [u8]) -> impl Iterator<Item = Range<usize>> + 't {
+    /// Where the first entry with this key is in the content.
+    fn place(&self, key: &[u8]) -> Option<Range<usize>> {
+        let len = self.as_bytes().len();
         let mut entries = self.iter();
-        core::iter::from_fn(move || {
-            loop {
-                let start = self.as_bytes().len() - entries.rest.len();
-                let (name, _) = entries.next()?;
-                if name.as_bytes() == key {
-                    return Some(start..self.as_bytes().len() - entries.rest.len());
-                }
+        loop {
+            let start = len - entries.rest.len();
+            let (name, _) = entries.next()?;
+            if name.as_bytes() == key {
+                return Some(start..len - entries.rest.len());
             }
-        })
+        }
     }
 
     pub(super) fn fmt_to_depth(&self, f: &mut fmt::Formatter<'_>, depth: u8) -> fmt::Result {
@@ -204,8 +205,13 @@ impl Table<'_> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn trusted(bytes: &'a [u8]) -> Self {
-        Self(ByteStr::Borrowed(bytes))
+    /// One whose content has been checked, as a part of what was.
+    pub(super) fn trusted(content: &'a [u8]) -> Self {
+        Self(ByteStr::Borrowed(content))
+    }
+
+    pub(super) fn into_borrowed(self) -> Option<&'a [u8]> {
+        self.0.into_borrowed()
     }
 
     /// The content, without the length that goes before it.
@@ -263,11 +269,18 @@ fn write_entry(out: &mut Vec<u8>, key: &ShortStr<'_>, value: &Value<'_>) {
 
 /// The entries of a [`Table`].
 #[derive(Debug, Clone)]
-pub struct Iter<'a> {
+pub struct TableIter<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> TableIter<'a> {
+    /// Over the content of a table that has been checked.
+    pub(super) fn over(content: &'a [u8]) -> Self {
+        Self { rest: content }
+    }
+}
+
+impl<'a> Iterator for TableIter<'a> {
     type Item = (ShortStr<'a>, Value<'a>);
 
     fn next(&mut self) -> Option<(ShortStr<'a>, Value<'a>)> {
@@ -278,7 +291,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-impl FusedIterator for Iter<'_> {}
+impl FusedIterator for TableIter<'_> {}
 
 fn entry(input: &[u8]) -> Parsed<'_, (ShortStr<'_>, Value<'_>)> {
     let (rest, key) = short_str(input)?;
@@ -288,9 +301,9 @@ fn entry(input: &[u8]) -> Parsed<'_, (ShortStr<'_>, Value<'_>)> {
 
 impl<'t> IntoIterator for &'t Table<'_> {
     type Item = (ShortStr<'t>, Value<'t>);
-    type IntoIter = Iter<'t>;
+    type IntoIter = TableIter<'t>;
 
-    fn into_iter(self) -> Iter<'t> {
+    fn into_iter(self) -> TableIter<'t> {
         self.iter()
     }
 }

@@ -194,7 +194,11 @@ fn put<const N: usize>(out: &mut Vec<u8>, tag: u8, bytes: [u8; N]) {
 }
 
 fn put_long(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    put(out, tag, u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
+    put(
+        out,
+        tag,
+        u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes(),
+    );
     out.extend_from_slice(bytes);
 }
 
@@ -238,7 +242,13 @@ pub(super) fn value(input: &[u8]) -> Parsed<'_, Value<'_>> {
         b'D' => {
             let (rest, scale) = be_u8(rest)?;
             let (rest, value) = be_u32(rest)?;
-            Ok((rest, Value::Decimal(Decimal { scale, value: value as i32 })))
+            Ok((
+                rest,
+                Value::Decimal(Decimal {
+                    scale,
+                    value: value as i32,
+                }),
+            ))
         }
         b'S' => long_str(rest).map(then(Value::LongStr)),
         b'A' => long_bytes(rest).map(then(|bytes| Value::Array(Array::trusted(bytes)))),

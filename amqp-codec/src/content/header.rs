@@ -1,5 +1,3 @@
-//! Content: a method that carries a message, the message's header and its body.
-
 use bytes::BufMut;
 
 use crate::basic::Properties;
@@ -23,11 +21,7 @@ impl<'a> ContentHeader<'a> {
     /// # Errors
     /// It is malformed or its weight is not 0. The offset counts from the start of `payload`.
     pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
-        let (fixed, rest) = payload.split_at(payload.len().min(FIXED));
-        let (class_id, body_size) = finish(fixed, fixed_part(fixed))?;
-        let properties = Properties::decode(rest)
-            .map_err(|error| error.shifted(FIXED as u64))?;
-        Ok(Self { class_id, body_size, properties })
+        finish(payload, content_header(payload))
     }
 
     /// One that owns its bytes.
@@ -50,22 +44,32 @@ impl<'a> ContentHeader<'a> {
     /// # Errors
     /// The headers' table has more than `u32::MAX` bytes. A part may be written then.
     pub fn encode(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
-        buf.put_u16(self.class_id);
-        buf.put_u16(0);
-        buf.put_u64(self.body_size);
+        buf.put_slice(&fixed_bytes(self.class_id, self.body_size));
         self.properties.encode(buf)
     }
 }
 
 /// The bytes of class, weight and body size.
-const FIXED: usize = 12;
+pub(super) const FIXED: usize = 12;
 
-fn fixed_part(input: &[u8]) -> Parsed<'_, (u16, u64)> {
+fn content_header(input: &[u8]) -> Parsed<'_, ContentHeader<'_>> {
     let (at_weight, class_id) = be_u16(input)?;
     let (rest, weight) = be_u16(at_weight)?;
     if weight != 0 {
         return fail(at_weight, DecodeErrorKind::Weight(weight));
     }
     let (rest, body_size) = be_u64(rest)?;
-    Ok((rest, (class_id, body_size)))
+    let (rest, properties) = Properties::parse(rest)?;
+    let header = ContentHeader {
+        class_id,
+        body_size,
+        properties,
+    };
+    Ok((rest, header))
+}
+
+pub(super) fn fixed_bytes(class_id: u16, body_size: u64) -> [u8; FIXED] {
+    let [c0, c1] = class_id.to_be_bytes();
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = body_size.to_be_bytes();
+    [c0, c1, 0, 0, s0, s1, s2, s3, s4, s5, s6, s7]
 }

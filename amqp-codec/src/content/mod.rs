@@ -1,0 +1,11 @@
+//! Content: a method that carries a message, the message's header and its body, as they follow each other on a channel.
+//!
+//! [`Assembler`] puts them together, [`encode`] takes them apart into frames.
+
+mod assembler;
+mod encode;
+mod header;
+
+pub use assembler::{Assembler, Content, ContentError};
+pub use encode::{body_chunks, encode, encoded_len};
+pub use header::ContentHeader;
