@@ -151,17 +151,26 @@ pub fn parse_layer(text: &str) -> Result<Layer, LoadError> {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(file: &'static str, text: &str) -> Result<T, LoadError> {
-    toml::from_str(text).map_err(|source| LoadError::Toml { file, source: Box::new(source) })
+    toml::from_str(text).map_err(|source| LoadError::Toml {
+        file,
+        source: Box::new(source),
+    })
 }
 
 /// Changes a specification by one deviation of a layer.
 ///
 /// # Errors
 /// What is to be changed does not exist, or is that way already.
-pub fn apply(spec: &mut Specification, layer: &str, deviation: &Deviation) -> Result<(), LoadError> {
+pub fn apply(
+    spec: &mut Specification,
+    layer: &str,
+    deviation: &Deviation,
+) -> Result<(), LoadError> {
     let before = spec.clone();
-    let unknown =
-        |path: &str| LoadError::UnknownTarget { layer: layer.to_owned(), path: path.to_owned() };
+    let unknown = |path: &str| LoadError::UnknownTarget {
+        layer: layer.to_owned(),
+        path: path.to_owned(),
+    };
     match &deviation.change {
         Change::AddConstant(constant) => spec.constants.push(constant.clone()),
         Change::AddClass(class) => {
@@ -173,9 +182,20 @@ pub fn apply(spec: &mut Specification, layer: &str, deviation: &Deviation) -> Re
         }
         Change::AddMethods { class, methods } => {
             let class = class_mut(spec, class).ok_or_else(|| unknown(class))?;
-            class.methods.extend(methods.iter().cloned().map(|method| Method { added: true, ..method }));
+            class
+                .methods
+                .extend(methods.iter().cloned().map(|method| Method {
+                    added: true,
+                    ..method
+                }));
         }
-        Change::ChangeMethod { method: path, to_server, to_client, synchronous, replies } => {
+        Change::ChangeMethod {
+            method: path,
+            to_server,
+            to_client,
+            synchronous,
+            replies,
+        } => {
             let method = method_mut(spec, path).ok_or_else(|| unknown(path))?;
             method.to_server = to_server.or(method.to_server);
             method.to_client = to_client.or(method.to_client);
@@ -184,12 +204,20 @@ pub fn apply(spec: &mut Specification, layer: &str, deviation: &Deviation) -> Re
                 method.replies.clone_from(replies);
             }
         }
-        Change::ReplaceField { method: path, field, with } => {
+        Change::ReplaceField {
+            method: path,
+            field,
+            with,
+        } => {
             let method = method_mut(spec, path).ok_or_else(|| unknown(path))?;
             replace(&mut method.fields, field, with)
                 .ok_or_else(|| unknown(&format!("{path}.{field}")))?;
         }
-        Change::ReplaceProperty { class: name, property, with } => {
+        Change::ReplaceProperty {
+            class: name,
+            property,
+            with,
+        } => {
             let class = class_mut(spec, name).ok_or_else(|| unknown(name))?;
             replace(&mut class.properties, property, with)
                 .ok_or_else(|| unknown(&format!("{name}.{property}")))?;
@@ -210,7 +238,10 @@ fn class_mut<'a>(spec: &'a mut Specification, name: &str) -> Option<&'a mut Clas
 
 fn method_mut<'a>(spec: &'a mut Specification, path: &str) -> Option<&'a mut Method> {
     let (class, name) = path.split_once('.')?;
-    class_mut(spec, class)?.methods.iter_mut().find(|method| method.name == name)
+    class_mut(spec, class)?
+        .methods
+        .iter_mut()
+        .find(|method| method.name == name)
 }
 
 fn replace(fields: &mut [Field], name: &str, with: &Field) -> Option<()> {
@@ -247,7 +278,10 @@ pub fn check(spec: &Specification) -> Result<(), LoadError> {
 
 fn check_class(spec: &Specification, class: &Class) -> Result<(), LoadError> {
     check_fields(spec, class, &class.name, &class.properties)?;
-    let has_bits = class.properties.iter().any(|field| spec.type_of(field) == Some(Type::Bit));
+    let has_bits = class
+        .properties
+        .iter()
+        .any(|field| spec.type_of(field) == Some(Type::Bit));
     // Of the 16 flags the last says that another word of flags follows.
     if has_bits || class.properties.len() > 15 {
         return Err(LoadError::Properties(class.name.clone()));
@@ -263,7 +297,9 @@ fn check_class(spec: &Specification, class: &Class) -> Result<(), LoadError> {
         check_replies(class, method, &path)?;
         let octets = method
             .fields
-            .chunk_by(|a, b| spec.type_of(a) == Some(Type::Bit) && spec.type_of(b) == Some(Type::Bit))
+            .chunk_by(|a, b| {
+                spec.type_of(a) == Some(Type::Bit) && spec.type_of(b) == Some(Type::Bit)
+            })
             .filter(|run| spec.type_of(&run[0]) == Some(Type::Bit))
             .map(|bits| bits.len().div_ceil(8))
             .sum::<usize>();
@@ -294,7 +330,10 @@ fn check_replies(class: &Class, method: &Method, path: &str) -> Result<(), LoadE
         let back = (method.to_server.is_some() && reply.to_client.is_some())
             || (method.to_client.is_some() && reply.to_server.is_some());
         if !back {
-            return Err(LoadError::ReplyDirection { method: path.to_owned(), reply: name.clone() });
+            return Err(LoadError::ReplyDirection {
+                method: path.to_owned(),
+                reply: name.clone(),
+            });
         }
     }
     Ok(())
@@ -312,13 +351,19 @@ fn check_fields(
         names.name(&path, &field.name)?;
         described(&path, &field.doc)?;
         if spec.type_of(field).is_none() {
-            return Err(LoadError::UnknownDomain { field: path, domain: field.domain.clone() });
+            return Err(LoadError::UnknownDomain {
+                field: path,
+                domain: field.domain.clone(),
+            });
         }
         for assertion in &field.assert {
             if let Assertion::AtMost(other) = assertion
                 && !spec.has_path(&format!("{}.{other}", class.name))
             {
-                return Err(LoadError::UnknownComparison { field: path, other: other.clone() });
+                return Err(LoadError::UnknownComparison {
+                    field: path,
+                    other: other.clone(),
+                });
             }
         }
     }
@@ -328,9 +373,10 @@ fn check_fields(
 fn check_layer(spec: &Specification, layer: &Layer) -> Result<(), LoadError> {
     let target = |path: &String| match spec.has_path(path) {
         true => Ok(()),
-        false => {
-            Err(LoadError::UnknownTarget { layer: layer.name.clone(), path: path.to_owned() })
-        }
+        false => Err(LoadError::UnknownTarget {
+            layer: layer.name.clone(),
+            path: path.to_owned(),
+        }),
     };
     for deviation in &layer.deviations {
         described(&format!("a deviation of {}", layer.name), &deviation.reason)?;
@@ -368,7 +414,10 @@ fn check_layer(spec: &Specification, layer: &Layer) -> Result<(), LoadError> {
         let nobody = tag.specification.is_none() && tag.rabbitmq.is_none();
         let differs = tag.specification != tag.rabbitmq;
         if nobody || (differs && tag.reason.is_none()) || !tag.tag.is_ascii_alphabetic() {
-            return Err(LoadError::FieldTag { layer: layer.name.clone(), tag: tag.tag });
+            return Err(LoadError::FieldTag {
+                layer: layer.name.clone(),
+                tag: tag.tag,
+            });
         }
     }
     Ok(())
@@ -389,36 +438,49 @@ struct Unique {
 
 impl Unique {
     fn new(what: &'static str) -> Self {
-        Self { what, seen: HashSet::new() }
+        Self {
+            what,
+            seen: HashSet::new(),
+        }
     }
 
     fn name(&mut self, path: &str, name: &str) -> Result<(), LoadError> {
         let part = |part: &str| {
             part.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-                && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+                && part
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
         };
         if !name.split('-').all(part) || name.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(LoadError::BadName(name.to_owned()));
         }
         match self.seen.insert(name.to_owned()) {
             true => Ok(()),
-            false => Err(LoadError::Duplicate { what: self.what, name: path.to_owned() }),
+            false => Err(LoadError::Duplicate {
+                what: self.what,
+                name: path.to_owned(),
+            }),
         }
     }
 
     fn key(&mut self, key: &str) -> Result<(), LoadError> {
         match self.seen.insert(key.to_owned()) {
             true => Ok(()),
-            false => Err(LoadError::Duplicate { what: self.what, name: key.to_owned() }),
+            false => Err(LoadError::Duplicate {
+                what: self.what,
+                name: key.to_owned(),
+            }),
         }
     }
 
     fn number(&mut self, path: &str, value: u16) -> Result<(), LoadError> {
         match self.seen.insert(value.to_string()) {
             true => Ok(()),
-            false => {
-                Err(LoadError::DuplicateNumber { what: self.what, name: path.to_owned(), value })
-            }
+            false => Err(LoadError::DuplicateNumber {
+                what: self.what,
+                name: path.to_owned(),
+                value,
+            }),
         }
     }
 }

@@ -19,7 +19,10 @@ fn main() -> ExitCode {
     match run(check) {
         Ok(stale) if stale.is_empty() => ExitCode::SUCCESS,
         Ok(stale) => {
-            eprintln!("not up to date, run `cargo run -p amqp-spec`: {}", stale.join(", "));
+            eprintln!(
+                "not up to date, run `cargo run -p amqp-spec`: {}",
+                stale.join(", ")
+            );
             ExitCode::FAILURE
         }
         Err(error) => {

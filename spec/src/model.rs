@@ -34,7 +34,10 @@ impl Specification {
 
     /// The type a field has on the wire, if its domain is known.
     pub fn type_of(&self, field: &Field) -> Option<Type> {
-        self.domains.iter().find(|domain| domain.name == field.domain).map(|domain| domain.kind)
+        self.domains
+            .iter()
+            .find(|domain| domain.name == field.domain)
+            .map(|domain| domain.kind)
     }
 
     /// Whether there is a class, method, method's field or property at a path such as `basic.qos.global` or
@@ -47,7 +50,8 @@ impl Specification {
         match (parts.next(), parts.next(), parts.next()) {
             (None, ..) => true,
             (Some(name), None, _) => {
-                class.method(name).is_some() || class.properties.iter().any(|field| field.name == name)
+                class.method(name).is_some()
+                    || class.properties.iter().any(|field| field.name == name)
             }
             (Some(method), Some(name), None) => class
                 .method(method)

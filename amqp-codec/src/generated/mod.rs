@@ -11,6 +11,7 @@ mod constants;
 pub mod exchange;
 pub mod queue;
 pub mod tx;
+
 use bytes::BufMut;
 use crate::primitive::{Parsed, be_u16, fail, finish};
 use crate::{

@@ -48,11 +48,17 @@ fn imports(spec: &Specification, class: &Class) -> Vec<TokenStream> {
     let (parsers, types) = (idents(parsers), idents(types));
     let mut items = Vec::new();
     if secret {
-        items.push(quote!(use core::fmt;));
+        items.push(quote!(
+            use core::fmt;
+        ));
     }
-    items.push(quote!(use bytes::BufMut;));
+    items.push(quote!(
+        use bytes::BufMut;
+    ));
     if !properties.is_empty() {
-        items.push(quote!(use nom::{Parser as _, combinator::cond};));
+        items.push(quote!(
+            use nom::{Parser as _, combinator::cond};
+        ));
     }
     items.push(quote!(use crate::primitive::{#(#parsers),*};));
     items.push(quote!(use crate::{#(#types),*};));
@@ -69,7 +75,11 @@ fn method_items(
     let path = format!("{}.{}", class.name, method.name);
     let name = names::pascal(&method.name);
     let ident = format_ident!("{name}");
-    let id = format_ident!("{}_{}", names::constant(&class.name), names::constant(&method.name));
+    let id = format_ident!(
+        "{}_{}",
+        names::constant(&class.name),
+        names::constant(&method.name)
+    );
     let borrows = fields.iter().any(Typed::borrows);
     let secret = fields.iter().any(|field| field.field.secret);
 
@@ -100,7 +110,10 @@ fn method_items(
     };
 
     let (parse, build) = wire::decode(fields);
-    let limits = fields.iter().any(Typed::is_table).then(|| quote!(, limits: &Limits));
+    let limits = fields
+        .iter()
+        .any(Typed::is_table)
+        .then(|| quote!(, limits: &Limits));
     let (input, parsed) = match borrows {
         true => (quote!(&'a [u8]), quote!(Parsed<'a, Self>)),
         false => (quote!(&[u8]), quote!(Parsed<'_, Self>)),
@@ -128,7 +141,11 @@ fn method_items(
 
     let len = wire::len(fields);
     let encode = wire::encode(fields);
-    let buf = if fields.is_empty() { format_ident!("_buf") } else { format_ident!("buf") };
+    let buf = if fields.is_empty() {
+        format_ident!("_buf")
+    } else {
+        format_ident!("buf")
+    };
     let method_fields = quote! {
         impl MethodFields for #ident #elided {
             const ID: MethodId = MethodId::#id;
@@ -178,7 +195,9 @@ fn properties(spec: &Specification, layer: &Layer, class: &Class) -> Vec<TokenSt
     let fields = Typed::all(spec, &class.properties);
     let flag = |place: usize| -> Literal {
         let flag = 0x8000_u16 >> place;
-        format!("{flag:#06x}").parse().unwrap_or_else(|_| Literal::u16_unsuffixed(flag))
+        format!("{flag:#06x}")
+            .parse()
+            .unwrap_or_else(|_| Literal::u16_unsuffixed(flag))
     };
     let undefined = 0xffff_u16 >> fields.len();
     let undefined: Literal = format!("{undefined:#06x}")
@@ -187,7 +206,10 @@ fn properties(spec: &Specification, layer: &Layer, class: &Class) -> Vec<TokenSt
     let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
 
     let docs = doc::attributes(
-        &format!("The properties of a message: what a content header of class `{}` carries.", class.name),
+        &format!(
+            "The properties of a message: what a content header of class `{}` carries.",
+            class.name
+        ),
         0,
     );
     let declared = fields.iter().map(|field| {

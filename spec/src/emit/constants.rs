@@ -8,8 +8,11 @@ use crate::model::{ConstantKind, Specification};
 use super::{doc, names};
 
 pub(super) fn items(spec: &Specification) -> Vec<TokenStream> {
-    let codes: Vec<_> =
-        spec.constants.iter().filter(|constant| constant.kind != ConstantKind::Frame).collect();
+    let codes: Vec<_> = spec
+        .constants
+        .iter()
+        .filter(|constant| constant.kind != ConstantKind::Frame)
+        .collect();
 
     let constants = codes.iter().map(|code| {
         let effect = match code.kind {
@@ -36,9 +39,13 @@ pub(super) fn items(spec: &Specification) -> Vec<TokenStream> {
         quote!(matches!(self, #(Self::#idents)|*))
     };
     let (hard, soft) = (of_kind(ConstantKind::Hard), of_kind(ConstantKind::Soft));
-    let all = codes.iter().map(|code| format_ident!("{}", names::constant(&code.name)));
+    let all = codes
+        .iter()
+        .map(|code| format_ident!("{}", names::constant(&code.name)));
 
-    let imports = quote!(use crate::ReplyCode;);
+    let imports = quote!(
+        use crate::ReplyCode;
+    );
     let implementation = quote! {
         impl ReplyCode {
             #(#constants)*

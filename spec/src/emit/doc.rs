@@ -33,7 +33,11 @@ pub(super) fn wrap(text: &str, indent: usize) -> Vec<String> {
                 line.push_str(word);
             }
         }
-        lines.push(if line.is_empty() { line } else { format!(" {line}") });
+        lines.push(if line.is_empty() {
+            line
+        } else {
+            format!(" {line}")
+        });
     }
     lines
 }
@@ -48,8 +52,10 @@ pub(super) fn method(class: &Class, layer: &Layer, method: &Method) -> String {
     };
     let mut about = format!("`{path}`, sent by {sender}");
     let links = |names: Vec<&str>, last: &str| {
-        let links: Vec<_> =
-            names.iter().map(|name| format!("[`{}`]", names::pascal(name))).collect();
+        let links: Vec<_> = names
+            .iter()
+            .map(|name| format!("[`{}`]", names::pascal(name)))
+            .collect();
         links.join(last)
     };
     let requests: Vec<_> = class
@@ -64,7 +70,11 @@ pub(super) fn method(class: &Class, layer: &Layer, method: &Method) -> String {
     } else if !requests.is_empty() {
         about.push_str(&format!(" in answer to {}", links(requests, " or ")));
     }
-    about.push_str(if method.content { "; content follows." } else { "." });
+    about.push_str(if method.content {
+        "; content follows."
+    } else {
+        "."
+    });
     if method.added {
         about.push_str(&format!(" An extension by {}.", layer.name));
     }
@@ -81,7 +91,10 @@ pub(super) fn field(spec: &Specification, layer: &Layer, path: &str, field: &Fie
         text.insert_str(0, "Reserved. ");
     }
     let kind = spec.type_of(field);
-    let domain = spec.domains.iter().find(|domain| domain.name == field.domain);
+    let domain = spec
+        .domains
+        .iter()
+        .find(|domain| domain.name == field.domain);
     let rules: Vec<_> = domain
         .into_iter()
         .flat_map(|domain| &domain.assert)
@@ -93,12 +106,18 @@ pub(super) fn field(spec: &Specification, layer: &Layer, path: &str, field: &Fie
     }
     let path = format!("{path}.{}", field.name);
     let mut text = with_behaviour(text, " ", layer, &path);
-    let mut arguments =
-        layer.arguments.iter().filter(|argument| argument.on.contains(&path)).peekable();
+    let mut arguments = layer
+        .arguments
+        .iter()
+        .filter(|argument| argument.on.contains(&path))
+        .peekable();
     if arguments.peek().is_some() {
         text.push_str(&format!("\n\nWell known to {}:", layer.name));
         for argument in arguments {
-            text.push_str(&format!("\n- `{}` ({}): {}", argument.key, argument.kind, argument.doc));
+            text.push_str(&format!(
+                "\n- `{}` ({}): {}",
+                argument.key, argument.kind, argument.doc
+            ));
         }
     }
     text
@@ -117,7 +136,11 @@ fn rule(assertion: &Assertion, kind: Option<Type>) -> String {
 }
 
 fn with_behaviour(mut text: String, separator: &str, layer: &Layer, path: &str) -> String {
-    if let Some(behaviour) = layer.behaviours.iter().find(|behaviour| behaviour.at == path) {
+    if let Some(behaviour) = layer
+        .behaviours
+        .iter()
+        .find(|behaviour| behaviour.at == path)
+    {
         text.push_str(separator);
         text.push_str(&behaviour.text);
     }

@@ -18,7 +18,11 @@ pub(super) fn module_doc(spec: &Specification, layer: &Layer) -> String {
 
 pub(super) fn items(spec: &Specification) -> Vec<TokenStream> {
     let mut items = Vec::new();
-    let mut modules: Vec<_> = spec.classes.iter().map(|class| names::module(&class.name)).collect();
+    let mut modules: Vec<_> = spec
+        .classes
+        .iter()
+        .map(|class| names::module(&class.name))
+        .collect();
     modules.push("constants".to_owned());
     modules.sort_unstable();
     for module in modules {
@@ -26,9 +30,17 @@ pub(super) fn items(spec: &Specification) -> Vec<TokenStream> {
         let module = format_ident!("{module}");
         items.push(quote!(#visibility mod #module;));
     }
-    items.push(quote!(use bytes::BufMut;));
-    items.push(quote!(use crate::primitive::{Parsed, be_u16, fail, finish};));
-    items.push(quote!(use crate::{DecodeError, DecodeErrorKind, Direction, EncodeError, Limits, MethodFields, MethodId};));
+    items.push(quote!(
+        use bytes::BufMut;
+    ));
+    items.push(quote!(
+        use crate::primitive::{Parsed, be_u16, fail, finish};
+    ));
+    items.push(quote!(
+        use crate::{
+            DecodeError, DecodeErrorKind, Direction, EncodeError, Limits, MethodFields, MethodId,
+        };
+    ));
     let entries = entries(spec);
     items.extend(method_enum(&entries));
     items.push(ids(&entries));
@@ -73,13 +85,19 @@ fn variant(class: &Class, method: &str) -> Ident {
 }
 
 fn path(class: &Class, method: &str) -> TokenStream {
-    let (module, name) =
-        (format_ident!("{}", names::module(&class.name)), format_ident!("{}", names::pascal(method)));
+    let (module, name) = (
+        format_ident!("{}", names::module(&class.name)),
+        format_ident!("{}", names::pascal(method)),
+    );
     quote!(#module::#name)
 }
 
 fn id(class: &Class, method: &str) -> Ident {
-    format_ident!("{}_{}", names::constant(&class.name), names::constant(method))
+    format_ident!(
+        "{}_{}",
+        names::constant(&class.name),
+        names::constant(method)
+    )
 }
 
 fn method_enum(entries: &[Entry<'_>]) -> Vec<TokenStream> {
@@ -112,10 +130,14 @@ fn method_enum(entries: &[Entry<'_>]) -> Vec<TokenStream> {
             MethodId::#id => #path::decode(input #limits).map(|(rest, it)| (rest, Self::#variant(it))),
         }
     });
-    let owned = entries.iter().map(|Entry { variant, borrows, .. }| match borrows {
-        true => quote!(Self::#variant(it) => Method::#variant(it.into_owned()),),
-        false => quote!(Self::#variant(it) => Method::#variant(it),),
-    });
+    let owned = entries.iter().map(
+        |Entry {
+             variant, borrows, ..
+         }| match borrows {
+            true => quote!(Self::#variant(it) => Method::#variant(it.into_owned()),),
+            false => quote!(Self::#variant(it) => Method::#variant(it),),
+        },
+    );
     let implementation = quote! {
         impl<'a> Method<'a> {
             /// The method in the payload of a method frame.
@@ -177,35 +199,56 @@ fn method_enum(entries: &[Entry<'_>]) -> Vec<TokenStream> {
     };
 
     let mut items = vec![structure, implementation];
-    items.extend(entries.iter().zip(payloads).map(|(Entry { variant, borrows, .. }, payload)| {
-        let (generics, lifetime) = match borrows {
-            true => (Some(quote!(<'a>)), quote!('a)),
-            false => (None, quote!('_)),
-        };
-        quote! {
-            impl #generics From<#payload> for Method<#lifetime> {
-                fn from(method: #payload) -> Self {
-                    Self::#variant(method)
+    items.extend(entries.iter().zip(payloads).map(
+        |(
+            Entry {
+                variant, borrows, ..
+            },
+            payload,
+        )| {
+            let (generics, lifetime) = match borrows {
+                true => (Some(quote!(<'a>)), quote!('a)),
+                false => (None, quote!('_)),
+            };
+            quote! {
+                impl #generics From<#payload> for Method<#lifetime> {
+                    fn from(method: #payload) -> Self {
+                        Self::#variant(method)
+                    }
                 }
             }
-        }
-    }));
+        },
+    ));
     items
 }
 
 fn ids(entries: &[Entry<'_>]) -> TokenStream {
     let all = entries.iter().map(|entry| &entry.id);
-    let constants = entries.iter().map(|Entry { class, method, id, .. }| {
-        let docs = doc::attributes(&format!("`{}.{}`", class.name, method.name), 4);
-        let (class, method) = (Literal::u16_unsuffixed(class.id), Literal::u16_unsuffixed(method.id));
-        quote!(#docs pub const #id: Self = Self { class: #class, method: #method };)
-    });
-    let named = entries.iter().map(|Entry { class, method, id, .. }| {
-        let name = format!("{}.{}", class.name, method.name);
-        quote!(Self::#id => Some(#name),)
-    });
+    let constants = entries.iter().map(
+        |Entry {
+             class, method, id, ..
+         }| {
+            let docs = doc::attributes(&format!("`{}.{}`", class.name, method.name), 4);
+            let (class, method) = (
+                Literal::u16_unsuffixed(class.id),
+                Literal::u16_unsuffixed(method.id),
+            );
+            quote!(#docs pub const #id: Self = Self { class: #class, method: #method };)
+        },
+    );
+    let named = entries.iter().map(
+        |Entry {
+             class, method, id, ..
+         }| {
+            let name = format!("{}.{}", class.name, method.name);
+            quote!(Self::#id => Some(#name),)
+        },
+    );
     let such = |test: &dyn Fn(&Method) -> bool| {
-        let ids = entries.iter().filter(|entry| test(entry.method)).map(|entry| &entry.id);
+        let ids = entries
+            .iter()
+            .filter(|entry| test(entry.method))
+            .map(|entry| &entry.id);
         quote!(#(Self::#ids)|*)
     };
     let (to_server, to_client, both) = (
@@ -213,12 +256,22 @@ fn ids(entries: &[Entry<'_>]) -> TokenStream {
         such(&|method| method.to_server.is_none()),
         such(&|method| method.to_server.is_some() && method.to_client.is_some()),
     );
-    let (synchronous, content) = (such(&|method| method.synchronous), such(&|method| method.content));
-    let replies = entries.iter().filter(|entry| !entry.method.replies.is_empty()).map(|entry| {
-        let replies = entry.method.replies.iter().map(|reply| id(entry.class, reply));
-        let id = &entry.id;
-        quote!(Self::#id => &[#(Self::#replies),*],)
-    });
+    let (synchronous, content) = (
+        such(&|method| method.synchronous),
+        such(&|method| method.content),
+    );
+    let replies = entries
+        .iter()
+        .filter(|entry| !entry.method.replies.is_empty())
+        .map(|entry| {
+            let replies = entry
+                .method
+                .replies
+                .iter()
+                .map(|reply| id(entry.class, reply));
+            let id = &entry.id;
+            quote!(Self::#id => &[#(Self::#replies),*],)
+        });
     quote! {
         impl MethodId {
             #(#constants)*

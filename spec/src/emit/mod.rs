@@ -33,7 +33,11 @@ pub fn emit(spec: &Specification, layer: &Layer) -> Result<Vec<File>, syn::Error
         file("constants", "Reply codes.", constants::items(spec))?,
     ];
     for class in &spec.classes {
-        files.push(file(&names::module(&class.name), &class.doc, class::items(spec, layer, class))?);
+        files.push(file(
+            &names::module(&class.name),
+            &class.doc,
+            class::items(spec, layer, class),
+        )?);
     }
     Ok(files)
 }
@@ -47,19 +51,25 @@ fn file(name: &str, about: &str, items: Vec<TokenStream>) -> Result<File, syn::E
         source.push_str(&format!("//!{line}\n"));
     }
     source.push_str("#![cfg_attr(rustfmt, rustfmt::skip)]\n");
-    // Uses and modules stay together, everything else is set apart.
-    let mut tight = false;
+    // Uses stay together and modules do, everything else is set apart.
+    let mut group = None;
     for item in items {
         let parsed: syn::File = syn::parse2(item)?;
-        let is_tight =
-            parsed.items.iter().all(|item| matches!(item, syn::Item::Use(_) | syn::Item::Mod(_)));
-        if !(tight && is_tight) {
+        let group_here = match parsed.items.first() {
+            Some(syn::Item::Use(_)) => Some("use"),
+            Some(syn::Item::Mod(_)) => Some("mod"),
+            _ => None,
+        };
+        if group_here.is_none() || group != group_here {
             source.push('\n');
         }
-        tight = is_tight;
+        group = group_here;
         source.push_str(&space_out(&prettyplease::unparse(&parsed)));
     }
-    Ok(File { name: format!("{name}.rs"), source })
+    Ok(File {
+        name: format!("{name}.rs"),
+        source,
+    })
 }
 
 /// Blank lines after each function but the last of an impl, where prettyplease has none.

@@ -19,7 +19,11 @@ impl<'a> Typed<'a> {
     pub(super) fn all(spec: &Specification, fields: &'a [Field]) -> Vec<Self> {
         let typed = |field: &'a Field| {
             let kind = spec.type_of(field)?;
-            Some(Self { field, ident: names::field(&field.name), kind })
+            Some(Self {
+                field,
+                ident: names::field(&field.name),
+                kind,
+            })
         };
         fields.iter().filter_map(typed).collect()
     }
@@ -126,7 +130,9 @@ pub(super) fn undefined_mask(fields: &[Typed<'_>]) -> Option<Literal> {
 }
 
 fn mask(bits: u8) -> Literal {
-    format!("{bits:#04x}").parse().unwrap_or_else(|_| Literal::u8_unsuffixed(bits))
+    format!("{bits:#04x}")
+        .parse()
+        .unwrap_or_else(|_| Literal::u8_unsuffixed(bits))
 }
 
 /// The statements that take the fields from `input`, and the expression that makes `Self` of them.
@@ -159,10 +165,18 @@ pub(super) fn decode(fields: &[Typed<'_>]) -> (TokenStream, TokenStream) {
 pub(super) fn len(fields: &[Typed<'_>]) -> TokenStream {
     let octets = usize::from(fields.iter().any(Typed::is_bit));
     let fixed: usize = octets + fields.iter().filter_map(Typed::fixed_len).sum::<usize>();
-    let variable: Vec<_> = fields.iter().filter(|field| field.borrows()).map(|f| &f.ident).collect();
+    let variable: Vec<_> = fields
+        .iter()
+        .filter(|field| field.borrows())
+        .map(|f| &f.ident)
+        .collect();
     let fixed = (fixed > 0 || variable.is_empty()).then(|| Literal::usize_unsuffixed(fixed));
     let terms = fixed.into_iter().map(|fixed| quote!(#fixed));
-    let terms = terms.chain(variable.iter().map(|ident| quote!(self.#ident.encoded_len())));
+    let terms = terms.chain(
+        variable
+            .iter()
+            .map(|ident| quote!(self.#ident.encoded_len())),
+    );
     quote!(#(#terms)+*)
 }
 
