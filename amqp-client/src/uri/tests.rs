@@ -124,6 +124,11 @@ fn only_the_first_colon_and_the_last_at_sign_divide() {
         parts(&uri),
         (Some("user"), Some("a:b@c"), Some("host"), None, Some(""))
     );
+    let uri = parse("amqp://a@:x@host");
+    assert_eq!(
+        parts(&uri),
+        (Some("a@"), Some("x"), Some("host"), None, None)
+    );
 }
 
 #[test]
