@@ -128,8 +128,9 @@ pub fn load(base: &str, layer: &str) -> Result<(Specification, Layer), LoadError
     let mut spec = base;
     for deviation in &layer.deviations {
         apply(&mut spec, &layer.name, deviation)?;
+        // After each: a later one may replace what is wrong.
+        check(&spec)?;
     }
-    check(&spec)?;
     check_layer(&spec, &layer)?;
     Ok((spec, layer))
 }
@@ -406,13 +407,16 @@ fn check_layer(spec: &Specification, layer: &Layer) -> Result<(), LoadError> {
     for capability in &layer.capabilities {
         keys.key(&capability.key)?;
         described(&capability.key, &capability.doc)?;
-        described(&capability.key, &capability.client)?;
+        described(&capability.key, &capability.announced)?;
     }
     let mut tags = Unique::new("field tag");
     for tag in &layer.field_tags {
         tags.key(&tag.tag.to_string())?;
         let nobody = tag.specification.is_none() && tag.rabbitmq.is_none();
         let differs = tag.specification != tag.rabbitmq;
+        if let Some(reason) = &tag.reason {
+            described(&format!("field tag {}", tag.tag), reason)?;
+        }
         if nobody || (differs && tag.reason.is_none()) || !tag.tag.is_ascii_alphabetic() {
             return Err(LoadError::FieldTag {
                 layer: layer.name.clone(),

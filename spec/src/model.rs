@@ -418,8 +418,8 @@ pub struct Capability {
     pub key: String,
     /// What a server says with it.
     pub doc: String,
-    /// What a client says with it.
-    pub client: String,
+    /// What it changes that a client announces it.
+    pub announced: String,
 }
 
 /// A type of value in tables.

@@ -34,6 +34,33 @@ fn with_methods(more: &str) -> LoadError {
     load(&format!("{BASE}\n{more}"), RABBITMQ).expect_err("it is wrong")
 }
 
+#[test]
+fn whatever_is_not_described() {
+    assert!(empty_each("doc", BASE, |emptied| load(emptied, RABBITMQ).err()) > 200);
+    for key in ["doc", "reason", "text", "announced"] {
+        let cases = empty_each(key, RABBITMQ, |emptied| load(BASE, emptied).err());
+        assert!(cases > 8, "{key} is there {cases} times");
+    }
+}
+
+/// Empties each string of that key in turn, expects the loader to object, and returns how many there were.
+fn empty_each(key: &str, text: &str, load: impl Fn(&str) -> Option<LoadError>) -> usize {
+    let key = format!("{key} = \"");
+    let mut cases = 0;
+    for (at, _) in text.match_indices(&key) {
+        let (before, after) = text.split_at(at + key.len());
+        let end = after.find('"').expect("the string ends");
+        let error = load(&format!("{before}{}", &after[end..]));
+        let line = before.lines().count();
+        assert!(
+            matches!(error, Some(LoadError::Undescribed(_))),
+            "{key} in line {line}: {error:?}"
+        );
+        cases += 1;
+    }
+    cases
+}
+
 macro_rules! refuses {
     ($($name:ident: $error:expr => $pattern:pat $(if $guard:expr)?,)*) => {$(
         #[test]
@@ -116,6 +143,18 @@ refuses! {
 
     a_layer_that_is_no_toml: layer("name =", "name") => LoadError::Toml { file: "rabbitmq.toml", .. },
     an_unknown_change: layer("replace-field", "remove-field") => LoadError::Toml { .. },
+    a_property_twice: base(r#"{ name = "app-id""#, r#"{ name = "user-id""#)
+        => LoadError::Duplicate { what: "field", name } if name == "basic.user-id",
+    a_property_of_an_unknown_domain: base(
+        r#"{ name = "app-id", domain = "shortstr""#, r#"{ name = "app-id", domain = "string""#,
+    ) => LoadError::UnknownDomain { field, .. } if field == "basic.app-id",
+    behaviour_twice: layer(r#"at = "basic.user-id""#, r#"at = "basic.expiration""#)
+        => LoadError::Duplicate { what: "behaviour", .. },
+    a_peer_property_twice: layer(r#"key = "platform""#, r#"key = "version""#)
+        => LoadError::Duplicate { what: "peer property", .. },
+    a_tag_of_nobody: layer(
+        "specification = \"16-bit signed integer\"\nreason", "reason",
+    ) => LoadError::FieldTag { tag: 'U', .. },
     a_deviation_without_its_reason: layer(
         r#"reason = "Exchanges can be bound to exchanges (capability exchange_exchange_bindings).""#,
         r#"reason = """#,
