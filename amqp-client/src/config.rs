@@ -314,7 +314,7 @@ impl ConnectOptions {
     }
 
     /// The addresses to try, in order; never empty.
-    pub(crate) fn addresses_or_default(&self) -> Vec<(String, u16)> {
+    pub fn addresses_or_default(&self) -> Vec<(String, u16)> {
         if self.addresses.is_empty() {
             vec![(
                 "localhost".to_owned(),
