@@ -315,14 +315,14 @@ pub const fn body_frame_prefix(channel: u16, len: u32) -> [u8; 7] {
     prefix_bytes(BODY, channel, len)
 }
 
-pub(crate) const fn prefix_bytes(kind: u8, channel: u16, len: u32) -> [u8; PREFIX] {
+const fn prefix_bytes(kind: u8, channel: u16, len: u32) -> [u8; PREFIX] {
     let [c0, c1] = channel.to_be_bytes();
     let [s0, s1, s2, s3] = len.to_be_bytes();
     [kind, c0, c1, s0, s1, s2, s3]
 }
 
 /// The frame header for a payload of `len` bytes, if that fits the wire and the buffer.
-fn prefix(
+pub(crate) fn prefix(
     kind: u8,
     channel: u16,
     len: usize,

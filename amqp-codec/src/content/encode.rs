@@ -50,20 +50,38 @@ pub fn encode<M: MethodFields>(
         return Err(EncodeError::NoRoom { needed, room });
     }
 
-    frame::encode_method(channel, method, buf)?;
-    buf.put_slice(&frame::prefix_bytes(
-        frame::HEADER,
-        channel,
-        (header_len - FRAME_OVERHEAD) as u32,
-    ));
-    buf.put_slice(&fixed_bytes(M::ID.class, body.len() as u64));
-    properties.encode(buf)?;
-    buf.put_u8(FRAME_END);
+    encode_head(channel, method, properties, body.len() as u64, buf)?;
     for chunk in body_chunks(body, frame_max) {
         buf.put_slice(&frame::body_frame_prefix(channel, chunk.len() as u32));
         buf.put_slice(chunk);
         buf.put_u8(FRAME_END);
     }
+    Ok(())
+}
+
+/// Writes the method and the content header alone, for a body that the caller puts on the wire itself, from where it is,
+/// in frames that begin with [`frame::body_frame_prefix`]. The frames' sizes are the caller's to check.
+///
+/// # Errors
+/// Something in the method or the properties does not fit its length, or `buf` has no room: a part may be written.
+pub fn encode_head<M: MethodFields>(
+    channel: u16,
+    method: &M,
+    properties: &Properties<'_>,
+    body_len: u64,
+    buf: &mut impl BufMut,
+) -> Result<(), EncodeError> {
+    frame::encode_method(channel, method, buf)?;
+    let prefix = frame::prefix(
+        frame::HEADER,
+        channel,
+        FIXED + properties.encoded_len(),
+        buf,
+    )?;
+    buf.put_slice(&prefix);
+    buf.put_slice(&fixed_bytes(M::ID.class, body_len));
+    properties.encode(buf)?;
+    buf.put_u8(FRAME_END);
     Ok(())
 }
 

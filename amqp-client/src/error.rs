@@ -1,0 +1,385 @@
+//! What can go wrong, in layers: bytes ([`DecodeError`]), what a peer did wrong ([`Violation`]), how a
+//! channel or connection ended ([`Closed`]), what a caller did wrong ([`UsageError`]), and the error of
+//! the asynchronous handles ([`Error`]) on top. Causes stay typed all the way down.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use amqp_codec::content::ContentError;
+use amqp_codec::{
+    DecodeError, EncodeError, MethodId, ProtocolHeader, ReplyCode, ShortStr, TooLong,
+};
+
+use crate::auth::AuthError;
+use crate::message::{Property, Publication};
+use crate::negotiate::NegotiateError;
+
+/// What the peer did wrong. The channel, or the connection where the fault is not confined to a channel,
+/// is closed with [`Violation::code`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Bytes that are not AMQP, or beyond the limits.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Content frames out of order or of the wrong size.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// A method that the state of its channel does not allow.
+    #[error("unexpected {method} on channel {channel}")]
+    UnexpectedMethod {
+        /// The method.
+        method: MethodId,
+        /// The channel it came on.
+        channel: u16,
+    },
+    /// A frame on a channel that is not open.
+    #[error("frame on channel {0}, which is not open")]
+    ChannelNotOpen(u16),
+    /// An ack or nack for a publish that was never made.
+    #[error("confirm for tag {tag}, the last publish was {last}")]
+    UnknownConfirm {
+        /// The tag.
+        tag: u64,
+        /// The last tag that was published.
+        last: u64,
+    },
+    /// A delivery whose tag does not grow.
+    #[error("delivery tag {0} is not above the one before")]
+    DeliveryTag(u64),
+}
+
+impl Violation {
+    /// The code to close the channel or connection with.
+    pub fn code(&self) -> ReplyCode {
+        match self {
+            Violation::Decode(error) => error.reply_code(),
+            Violation::Content(error) => error.reply_code(),
+            Violation::UnexpectedMethod { .. } => ReplyCode::COMMAND_INVALID,
+            Violation::ChannelNotOpen(_) => ReplyCode::CHANNEL_ERROR,
+            Violation::UnknownConfirm { .. } | Violation::DeliveryTag(_) => {
+                ReplyCode::PRECONDITION_FAILED
+            }
+        }
+    }
+}
+
+/// Who ended a channel or connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Initiator {
+    /// This program: it called close, or dropped the last handle.
+    Client,
+    /// This library, because the peer broke the protocol.
+    Library,
+    /// The server, by a close method.
+    Server,
+    /// The transport: end of stream, an I/O error, or silence beyond the heartbeat.
+    Transport,
+}
+
+impl fmt::Display for Initiator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Initiator::Client => "client",
+            Initiator::Library => "client library",
+            Initiator::Server => "server",
+            Initiator::Transport => "transport",
+        })
+    }
+}
+
+/// How a channel or a connection ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// Who ended it.
+    pub initiator: Initiator,
+    /// The reply code of the close method; 0 where there was none.
+    pub code: ReplyCode,
+    /// The reply text: bytes that are usually UTF-8.
+    pub text: ShortStr<'static>,
+    /// The method the closing side found fault with, if it named one.
+    pub method: Option<MethodId>,
+    /// What led to it, where no close method tells.
+    pub cause: Option<CloseCause>,
+}
+
+/// Why a connection or channel ended without, or before, a close method of the server.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseCause {
+    /// The peer broke the protocol.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The peer ended the stream without closing the connection.
+    #[error("the peer ended the stream")]
+    EndOfStream,
+    /// The transport failed.
+    #[error("the transport failed: {0}")]
+    Io(IoError),
+    /// Nothing came for two heartbeat intervals.
+    #[error("nothing was heard for {0:?}")]
+    HeartbeatTimeout(Duration),
+    /// The handshake took longer than it may.
+    #[error("the handshake was not complete after {0:?}")]
+    HandshakeTimeout(Duration),
+    /// The peer did not answer a close in time.
+    #[error("the peer did not answer the close in time")]
+    CloseTimeout,
+    /// The connection ended, and the channel with it.
+    #[error("the connection ended: {0}")]
+    Connection(Arc<Closed>),
+}
+
+/// An I/O error that can be cloned into every outcome it ends.
+#[derive(Debug, Clone)]
+pub struct IoError(Arc<std::io::Error>);
+
+impl IoError {
+    /// The kind of the error.
+    pub fn kind(&self) -> std::io::ErrorKind {
+        self.0.kind()
+    }
+}
+
+impl From<std::io::Error> for IoError {
+    fn from(error: std::io::Error) -> Self {
+        IoError(Arc::new(error))
+    }
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for IoError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// The same error object; two that only look alike are not equal.
+impl PartialEq for IoError {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Closed {
+    /// Closed by this program without a fault.
+    pub(crate) fn by_client(code: ReplyCode, text: ShortStr<'static>) -> Self {
+        Closed {
+            initiator: Initiator::Client,
+            code,
+            text,
+            method: None,
+            cause: None,
+        }
+    }
+
+    pub(crate) fn by_violation(violation: Violation) -> Self {
+        Closed {
+            initiator: Initiator::Library,
+            code: violation.code(),
+            text: short_text(&violation.to_string()),
+            method: None,
+            cause: Some(CloseCause::Violation(violation)),
+        }
+    }
+
+    pub(crate) fn by_server(code: ReplyCode, text: &ShortStr<'_>, method: MethodId) -> Self {
+        let method = (method.class != 0 || method.method != 0).then_some(method);
+        let text = text.clone().into_owned();
+        Closed {
+            initiator: Initiator::Server,
+            code,
+            text,
+            method,
+            cause: None,
+        }
+    }
+
+    pub(crate) fn by_transport(cause: CloseCause) -> Self {
+        Closed {
+            initiator: Initiator::Transport,
+            code: ReplyCode(0),
+            text: ShortStr::default(),
+            method: None,
+            cause: Some(cause),
+        }
+    }
+
+    /// The end of a channel that ends because its connection did.
+    pub(crate) fn with_connection(connection: &Arc<Closed>) -> Self {
+        Closed {
+            cause: Some(CloseCause::Connection(connection.clone())),
+            ..Closed::clone(connection)
+        }
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "closed by the {}", self.initiator)?;
+        if self.code != ReplyCode(0) {
+            write!(f, ": {} {}", self.code, self.text)?;
+        }
+        match (&self.method, &self.cause) {
+            (Some(method), _) => write!(f, " (at {method})"),
+            (None, Some(cause)) if self.initiator == Initiator::Transport => write!(f, ": {cause}"),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Closed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+/// As much of a text as a short string holds, cut between characters.
+pub(crate) fn short_text(text: &str) -> ShortStr<'static> {
+    let end = text.floor_char_boundary(ShortStr::MAX_LEN);
+    ShortStr::try_from(text[..end].to_owned()).unwrap_or_default()
+}
+
+/// What a call asked for that cannot be: nothing was sent.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UsageError {
+    /// The handshake is not complete.
+    #[error("the connection is not open yet")]
+    NotConnected,
+    /// The connection is not open any more.
+    #[error("the connection is {0}")]
+    ConnectionClosed(Arc<Closed>),
+    /// The channel is not open: it is closing, or was closed and forgotten.
+    #[error("the channel is not open")]
+    NoChannel,
+    /// The channel is not open any more.
+    #[error("the channel is {0}")]
+    ChannelClosed(Arc<Closed>),
+    /// The channel is in a mode that does not allow the call.
+    #[error("the channel's mode does not allow this")]
+    WrongMode,
+    /// As many channels are open as the connection allows.
+    #[error("all {max} channels of the connection are open")]
+    TooManyChannels {
+        /// The negotiated `channel_max`.
+        max: u16,
+    },
+    /// A message's property was given a value it cannot hold.
+    #[error("the message's {0} cannot be sent")]
+    InvalidProperty(Property),
+    /// The message's headers are not a table that brokers accept.
+    #[error("the message's headers cannot be sent: {0}")]
+    InvalidHeaders(DecodeError),
+    /// A name, key or text of more than 255 bytes.
+    #[error(transparent)]
+    StringTooLong(#[from] TooLong),
+    /// A method or content header that does not fit a frame.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The delivery tag is of another channel, or of an earlier opening of the same number.
+    #[error("the delivery tag belongs to another channel")]
+    ForeignDeliveryTag,
+    /// The delivery was acked, nacked or rejected before, or never needed it.
+    #[error("delivery tag {0} is not outstanding")]
+    UnknownDeliveryTag(u64),
+}
+
+/// Why a publish was not sent. The message is given back: see [`PublishError`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotSent {
+    /// As many publishes, or as many bytes, are in flight as the channel's options allow, or the outgoing
+    /// buffer is full.
+    #[error("too much is in flight")]
+    Full,
+    /// The broker has blocked the connection (connection.blocked).
+    #[error("the broker has blocked the connection")]
+    Blocked,
+    /// What was asked for cannot be.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+}
+
+/// A publish that was not sent: nothing reached the broker, and the message is here.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("not sent: {reason}")]
+pub struct PublishError {
+    /// Why.
+    #[source]
+    pub reason: NotSent,
+    /// The message and where it was to go. The address is empty where the address was what could not be sent.
+    pub publication: Box<Publication>,
+}
+
+/// A step of the handshake, for errors that must say how far it got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The protocol header is sent; connection.start is to come.
+    Start,
+    /// start-ok is sent: the server checks the credentials; secure or tune is to come.
+    Credentials,
+    /// tune-ok and open are sent; open-ok is to come.
+    Open,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::Start => "before connection.start",
+            Step::Credentials => "after connection.start-ok",
+            Step::Open => "after connection.open",
+        })
+    }
+}
+
+/// Why a connection could not be opened.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// The server answered with another protocol's header.
+    #[error("the server speaks AMQP {}.{}.{} (protocol id {})", .0.major, .0.minor, .0.revision, .0.id)]
+    Protocol(ProtocolHeader),
+    /// The server speaks AMQP of a version this library does not.
+    #[error("the server speaks AMQP {major}-{minor}")]
+    Version {
+        /// Major version in connection.start.
+        major: u8,
+        /// Minor version in connection.start.
+        minor: u8,
+    },
+    /// No login came about: no common mechanism, or the mechanism gave up.
+    #[error(transparent)]
+    Authentication(#[from] AuthError),
+    /// The server refused the credentials.
+    #[error("the server refused the credentials: {0}")]
+    CredentialsRefused(Arc<Closed>),
+    /// The server ended the stream after it had the credentials: probably it refused them. Servers that
+    /// do not know `authentication_failure_close` say it that way.
+    #[error("the stream ended after the credentials were sent: probably the server refused them")]
+    CredentialsProbablyRefused(#[source] Arc<Closed>),
+    /// The virtual host is missing, or the user may not use it.
+    #[error("the server refused the virtual host: {0}")]
+    VirtualHostRefused(Arc<Closed>),
+    /// What the server wants to agree on cannot be agreed on.
+    #[error(transparent)]
+    Tune(#[from] NegotiateError),
+    /// start-ok does not fit the frames allowed before tune.
+    #[error("connection.start-ok cannot be sent: {0}")]
+    StartOk(EncodeError),
+    /// The connection ended.
+    #[error("{step}: {closed}")]
+    Closed {
+        /// How far the handshake had got.
+        step: Step,
+        /// How it ended.
+        #[source]
+        closed: Arc<Closed>,
+    },
+}

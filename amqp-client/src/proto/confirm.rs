@@ -1,0 +1,541 @@
+//! Publishes that wait for their confirm.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use amqp_codec::basic::Properties;
+use amqp_codec::{ReplyCode, ShortStr};
+
+use super::returns::{self, Fit, IncomingReturn};
+use super::tags::TagRing;
+use crate::error::{Closed, Violation};
+use crate::message::{Message, Publication};
+use crate::outcome::{Counts, Followed, Match, Outcome, Returned, UnknownReason};
+
+/// The number of a publish on its channel: 1 for the first after `confirm.select`. The broker's acks
+/// carry it as their delivery tag; it is no [`DeliveryTag`](super::DeliveryTag), which names a delivery to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublishSeq(pub u64);
+
+/// How a channel in confirm mode bounds what it has in flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfirmOptions {
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_bytes: usize,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) tag_returns: bool,
+}
+
+impl Default for ConfirmOptions {
+    fn default() -> Self {
+        ConfirmOptions {
+            max_in_flight: 1024,
+            max_bytes: 64 << 20,
+            timeout: Some(Duration::from_secs(30)),
+            tag_returns: false,
+        }
+    }
+}
+
+impl ConfirmOptions {
+    /// At most this many publishes wait for their confirm; at least 1. Default: 1,024.
+    #[must_use]
+    pub fn max_in_flight(mut self, messages: usize) -> Self {
+        self.max_in_flight = messages.max(1);
+        self
+    }
+
+    /// At most this many bytes of bodies wait for their confirm. A larger message is admitted when nothing
+    /// else is in flight. Default: 64 MiB.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// How long a publish waits for its confirm before its outcome is
+    /// [`Unknown`](Outcome::Unknown); `None` waits as long as the channel lives. Default: 30 seconds.
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Adds the header [`RETURN_TAG`](super::RETURN_TAG) to each mandatory message, so that a return is
+    /// tied to its publish exactly even where several outstanding messages are equal. Default: off.
+    #[must_use]
+    pub fn tag_returns(mut self, on: bool) -> Self {
+        self.tag_returns = on;
+        self
+    }
+}
+
+/// Whether the broker took responsibility.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Ack,
+    Nack,
+}
+
+/// Everything that waits for a confirm on one channel, and the bounds it keeps.
+///
+/// `P` is what the caller keeps for each publish and gets back with its outcome.
+#[derive(Debug)]
+pub(crate) struct ConfirmTracker<P> {
+    options: ConfirmOptions,
+    /// Publishes without an outcome.
+    open: TagRing<Pending<P>>,
+    /// Publishes whose outcome was "unknown" for lack of a confirm, which may still come: they keep their
+    /// place in flight.
+    late: BTreeMap<u64, Late>,
+    /// Body bytes of what is open.
+    bytes: usize,
+    /// Up to which publish each deadline holds, oldest first. One entry covers all publishes of a turn.
+    deadlines: VecDeque<(u64, Instant)>,
+    /// The last publish that has a deadline.
+    stamped: u64,
+    /// The last publish a return was tied to: brokers return in publish order.
+    last_returned: u64,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+pub(super) struct Pending<P> {
+    publication: Publication,
+    keep: P,
+    /// Where in the outgoing stream its first byte is; `u64::MAX` until that is known.
+    start: u64,
+    returned: Option<Box<ReturnNote>>,
+}
+
+#[derive(Debug)]
+struct ReturnNote {
+    code: ReplyCode,
+    text: ShortStr<'static>,
+    matched: Match,
+}
+
+/// What is kept of a publish that timed out.
+#[derive(Debug)]
+struct Late {
+    /// What tells its return from those of others, if it can have one: the publication without its body,
+    /// and what the body was.
+    returnable: Option<(Publication, BodyDigest)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct BodyDigest {
+    len: usize,
+    hash: u64,
+}
+
+/// The best of the publishes that a return can be of.
+struct Search {
+    last_returned: u64,
+    /// Candidates whose headers came back as they were sent, and those whose headers were added to.
+    fits: [Candidates; 2],
+}
+
+#[derive(Default)]
+struct Candidates {
+    count: usize,
+    first: Option<u64>,
+    first_after_last: Option<u64>,
+}
+
+/// What a return was tied to.
+pub(crate) enum ReturnMatch {
+    /// To an open publish: its outcome comes with its ack.
+    Open,
+    /// To a publish that timed out, or to none.
+    None,
+}
+
+impl<P> ConfirmTracker<P> {
+    pub(crate) fn new(options: ConfirmOptions) -> Self {
+        ConfirmTracker {
+            options,
+            open: TagRing::new(),
+            late: BTreeMap::new(),
+            bytes: 0,
+            deadlines: VecDeque::new(),
+            stamped: 0,
+            last_returned: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn options(&self) -> &ConfirmOptions {
+        &self.options
+    }
+
+    /// Whether a message with a body of this many bytes may be published now.
+    pub(crate) fn has_room(&self, body_len: usize) -> bool {
+        let in_flight = self.in_flight();
+        in_flight == 0
+            || (in_flight < self.options.max_in_flight
+                && (self.bytes == 0
+                    || self.bytes.saturating_add(body_len) <= self.options.max_bytes))
+    }
+
+    /// Publishes that hold a place, those that timed out without a confirm included.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.open.len() + self.late.len()
+    }
+
+    /// Body bytes that wait for a confirm.
+    pub(crate) fn bytes_in_flight(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The number the next publish gets.
+    pub(crate) fn next_seq(&self) -> PublishSeq {
+        PublishSeq(self.open.next_tag())
+    }
+
+    /// Whether every publish up to this one has its outcome.
+    pub(crate) fn settled_through(&self, seq: PublishSeq) -> bool {
+        self.open.first().is_none_or(|first| first > seq.0)
+    }
+
+    /// Whether every publish has its outcome.
+    pub(crate) fn all_settled(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Registers a publish whose first byte is at `start` of the outgoing stream.
+    pub(crate) fn publish(&mut self, publication: Publication, start: u64, keep: P) -> PublishSeq {
+        self.bytes += publication.message.body().len();
+        PublishSeq(self.open.push(Pending {
+            publication,
+            keep,
+            start,
+            returned: None,
+        }))
+    }
+
+    /// The publish has reached the outgoing stream at this offset.
+    pub(crate) fn set_start(&mut self, seq: PublishSeq, start: u64) {
+        if let Some(pending) = self.open.get_mut(seq.0) {
+            pending.start = start;
+        }
+    }
+
+    /// The broker acked or nacked one publish, or all up to it. The first word on each tag counts:
+    /// `multiple` may cover tags that were acked or nacked one by one (seen from RabbitMQ).
+    pub(crate) fn recv_confirm(
+        &mut self,
+        tag: u64,
+        multiple: bool,
+        verdict: Verdict,
+        mut settled: impl FnMut(P, Outcome),
+    ) -> Result<(), Violation> {
+        let last = self.open.next_tag() - 1;
+        // spec: basic.ack, a tag of 0 with multiple stands for everything outstanding.
+        let tag = if tag == 0 && multiple { last } else { tag };
+        if tag > last || (tag == 0 && !multiple) {
+            return Err(Violation::UnknownConfirm { tag, last });
+        }
+        if multiple {
+            let ConfirmTracker {
+                open,
+                bytes,
+                counts,
+                ..
+            } = self;
+            open.remove_through(tag, |_, pending| {
+                *bytes -= pending.publication.message.body().len();
+                let (keep, outcome) = pending.confirm(verdict, counts);
+                settled(keep, outcome);
+            });
+            let still_late = self.late.split_off(&(tag + 1));
+            self.counts.late += self.late.len() as u64;
+            self.late = still_late;
+        } else if let Some(pending) = self.open.remove(tag) {
+            self.bytes -= pending.publication.message.body().len();
+            let (keep, outcome) = pending.confirm(verdict, &mut self.counts);
+            settled(keep, outcome);
+        } else if self.late.remove(&tag).is_some() {
+            self.counts.late += 1;
+        }
+        self.drop_settled_deadlines();
+        Ok(())
+    }
+
+    /// The broker returned a message: ties it to its publish.
+    ///
+    /// A return carries no tag. It is tied by the opt-in header, else by equality of everything a broker
+    /// echoes. Returns come in publish order, so the search goes forward from the last returned publish,
+    /// then over the rest.
+    pub(crate) fn recv_return(&mut self, returned: &IncomingReturn<'_>) -> ReturnMatch {
+        let (tag, matched) = match returned.tag() {
+            Some(tag) => (self.open.contains(tag).then_some(tag), Match::Header),
+            None => self.find_by_content(returned),
+        };
+        let Some(tag) = tag else {
+            return ReturnMatch::None;
+        };
+        self.last_returned = tag;
+        match self.open.get_mut(tag) {
+            Some(pending) if pending.returned.is_none() => {
+                let text = returned.text.clone().into_owned();
+                pending.returned = Some(Box::new(ReturnNote {
+                    code: returned.code,
+                    text,
+                    matched,
+                }));
+                ReturnMatch::Open
+            }
+            _ => ReturnMatch::None,
+        }
+    }
+
+    fn find_by_content(&self, returned: &IncomingReturn<'_>) -> (Option<u64>, Match) {
+        let mut search = Search::new(self.last_returned);
+        for (tag, pending) in self.open.iter_after(0) {
+            let publication = &pending.publication;
+            if pending.returned.is_none() && publication.message.body() == returned.body {
+                search.consider(tag, returns::fit(returned, publication));
+            }
+        }
+        let body = (!self.late.is_empty()).then(|| BodyDigest::of(returned.body));
+        for (tag, late) in &self.late {
+            if let Some((publication, digest)) = &late.returnable
+                && Some(digest) == body.as_ref()
+            {
+                search.consider(*tag, returns::fit(returned, publication));
+            }
+        }
+        search.result()
+    }
+
+    /// Gives every publish that has no deadline yet one, counted from `now`. Called once a turn.
+    pub(crate) fn stamp(&mut self, now: Instant) {
+        let last = self.open.next_tag() - 1;
+        if last > self.stamped {
+            self.stamped = last;
+            if let Some(timeout) = self.options.timeout {
+                self.deadlines.push_back((last, now + timeout));
+            }
+        }
+    }
+
+    /// When [`expire`](Self::expire) has something to do.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.front().map(|(_, at)| *at)
+    }
+
+    /// Gives up on publishes whose deadline has passed. They give back their bytes and keep their place
+    /// in flight until the broker settles them.
+    pub(crate) fn expire(&mut self, now: Instant, mut settled: impl FnMut(P, Outcome)) {
+        while let Some(&(through, _)) = self.deadlines.front().filter(|(_, at)| *at <= now) {
+            self.deadlines.pop_front();
+            let ConfirmTracker {
+                open,
+                late,
+                bytes,
+                counts,
+                ..
+            } = self;
+            open.remove_through(through, |tag, pending| {
+                *bytes -= pending.publication.message.body().len();
+                late.insert(
+                    tag,
+                    Late {
+                        returnable: pending.returnable(),
+                    },
+                );
+                let (keep, outcome) = pending.give_up(counts, || UnknownReason::TimedOut);
+                settled(keep, outcome);
+            });
+        }
+    }
+
+    /// The channel closed: nothing more will be confirmed.
+    pub(crate) fn channel_closed(
+        &mut self,
+        closed: &Arc<Closed>,
+        mut settled: impl FnMut(P, Outcome),
+    ) {
+        self.fail_all(
+            |_| UnknownReason::ChannelClosed(closed.clone()),
+            &mut settled,
+        );
+    }
+
+    /// The connection went after `written` bytes of the outgoing stream had been given to the transport.
+    pub(crate) fn connection_closed(
+        &mut self,
+        closed: &Arc<Closed>,
+        written: u64,
+        mut settled: impl FnMut(P, Outcome),
+    ) {
+        let reason = |start| UnknownReason::ConnectionClosed {
+            closed: closed.clone(),
+            written: start < written,
+        };
+        self.fail_all(reason, &mut settled);
+    }
+
+    fn fail_all(
+        &mut self,
+        reason: impl Fn(u64) -> UnknownReason,
+        settled: &mut impl FnMut(P, Outcome),
+    ) {
+        let counts = &mut self.counts;
+        self.open.remove_all(|_, pending| {
+            let start = pending.start;
+            let (keep, outcome) = pending.give_up(counts, || reason(start));
+            settled(keep, outcome);
+        });
+        self.bytes = 0;
+        self.late.clear();
+        self.deadlines.clear();
+    }
+
+    fn drop_settled_deadlines(&mut self) {
+        let first_open = self.open.first().unwrap_or(u64::MAX);
+        while self
+            .deadlines
+            .front()
+            .is_some_and(|(through, _)| *through < first_open)
+        {
+            self.deadlines.pop_front();
+        }
+    }
+}
+
+impl<P> Pending<P> {
+    fn confirm(self, verdict: Verdict, counts: &mut Counts) -> (P, Outcome) {
+        let outcome = match (self.returned, verdict) {
+            (Some(note), verdict) => {
+                counts.returned += 1;
+                let followed = match verdict {
+                    Verdict::Ack => Followed::Ack,
+                    Verdict::Nack => Followed::Nack,
+                };
+                note.into_outcome(self.publication, followed)
+            }
+            (None, Verdict::Ack) => {
+                counts.acked += 1;
+                Outcome::Acked
+            }
+            (None, Verdict::Nack) => {
+                counts.nacked += 1;
+                Outcome::Nacked(Box::new(self.publication))
+            }
+        };
+        (self.keep, outcome)
+    }
+
+    /// Without a confirm: returned if the broker said that much, else unknown.
+    fn give_up(self, counts: &mut Counts, reason: impl FnOnce() -> UnknownReason) -> (P, Outcome) {
+        let outcome = match self.returned {
+            Some(note) => {
+                counts.returned += 1;
+                note.into_outcome(self.publication, Followed::Nothing)
+            }
+            None => {
+                counts.unknown += 1;
+                Outcome::Unknown {
+                    publication: Box::new(self.publication),
+                    reason: reason(),
+                }
+            }
+        };
+        (self.keep, outcome)
+    }
+
+    fn returnable(&self) -> Option<(Publication, BodyDigest)> {
+        let Publication {
+            exchange,
+            routing_key,
+            message,
+        } = &self.publication;
+        (message.is_mandatory() && self.returned.is_none()).then(|| {
+            let publication = Publication {
+                exchange: exchange.clone(),
+                routing_key: routing_key.clone(),
+                message: message.without_body(),
+            };
+            (publication, BodyDigest::of(message.body()))
+        })
+    }
+}
+
+impl BodyDigest {
+    fn of(body: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        body.hash(&mut hasher);
+        BodyDigest {
+            len: body.len(),
+            hash: hasher.finish(),
+        }
+    }
+}
+
+impl Search {
+    fn new(last_returned: u64) -> Self {
+        Search {
+            last_returned,
+            fits: Default::default(),
+        }
+    }
+
+    fn consider(&mut self, tag: u64, fit: Option<Fit>) {
+        let candidates = match fit {
+            Some(Fit::Exact) => &mut self.fits[0],
+            Some(Fit::Extended) => &mut self.fits[1],
+            None => return,
+        };
+        candidates.count += 1;
+        candidates.first = Some(candidates.first.map_or(tag, |first| first.min(tag)));
+        if tag > self.last_returned {
+            let first = candidates.first_after_last;
+            candidates.first_after_last = Some(first.map_or(tag, |first| first.min(tag)));
+        }
+    }
+
+    fn result(&self) -> (Option<u64>, Match) {
+        let [exact, extended] = &self.fits;
+        let best = if exact.count > 0 { exact } else { extended };
+        let matched = if best.count > 1 {
+            Match::Order
+        } else {
+            Match::Unique
+        };
+        (best.first_after_last.or(best.first), matched)
+    }
+}
+
+impl ReturnNote {
+    fn into_outcome(self, publication: Publication, followed: Followed) -> Outcome {
+        let ReturnNote {
+            code,
+            text,
+            matched,
+        } = self;
+        Outcome::Returned(Box::new(Returned {
+            code,
+            text,
+            publication,
+            followed,
+            matched,
+        }))
+    }
+}
+
+/// The message as it goes on the wire when returns are tagged.
+pub(super) fn tagged(message: &Message, seq: PublishSeq) -> Option<Properties<'static>> {
+    let with_tag = message.clone().header(super::RETURN_TAG, seq.0.to_string());
+    with_tag
+        .invalid_property()
+        .is_none()
+        .then(|| with_tag.properties().clone())
+}

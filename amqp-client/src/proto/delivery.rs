@@ -1,0 +1,117 @@
+//! Messages that come to us.
+
+use std::fmt;
+
+use amqp_codec::basic::Properties;
+use amqp_codec::content::Content;
+use amqp_codec::{ReplyCode, ShortStr};
+use bytes::Bytes;
+
+use super::event::{ChannelId, ConsumerId};
+
+/// Names a delivery for its ack: a number that counts on one incarnation of one channel. Acks through any
+/// other channel are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DeliveryTag {
+    pub(crate) channel: ChannelId,
+    pub(crate) tag: u64,
+}
+
+impl DeliveryTag {
+    /// The channel incarnation it belongs to.
+    pub fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// The number on the wire.
+    pub fn number(&self) -> u64 {
+        self.tag
+    }
+}
+
+/// What the method of a delivery says, beside its strings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeliveryHead {
+    pub(crate) tag: DeliveryTag,
+    pub(crate) redelivered: bool,
+    pub(super) origin: Origin,
+}
+
+/// Which method a content belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Origin {
+    /// basic.deliver, to this consumer; to none where its tag is not known (any more).
+    Consumer(Option<ConsumerId>),
+    /// basic.get-ok, with how many messages are left.
+    Get { message_count: u32 },
+    /// basic.return.
+    Return { code: ReplyCode },
+}
+
+/// A message from a queue, with all of its bytes in one allocation.
+pub struct Delivery {
+    content: Content<DeliveryHead>,
+}
+
+/// Where the strings of a delivery are in its content.
+const EXCHANGE: usize = 0;
+const ROUTING_KEY: usize = 1;
+
+impl Delivery {
+    pub(crate) fn new(content: Content<DeliveryHead>) -> Self {
+        Delivery { content }
+    }
+
+    /// The tag to ack, nack or reject it by.
+    pub fn tag(&self) -> DeliveryTag {
+        self.content.method.tag
+    }
+
+    /// A hint that the message may have been delivered before.
+    pub fn redelivered(&self) -> bool {
+        self.content.method.redelivered
+    }
+
+    /// The exchange it was published to; empty for the default exchange.
+    pub fn exchange(&self) -> ShortStr<'_> {
+        short(self.content.string(EXCHANGE))
+    }
+
+    /// The routing key it was published with.
+    pub fn routing_key(&self) -> ShortStr<'_> {
+        short(self.content.string(ROUTING_KEY))
+    }
+
+    /// Its properties, taken apart anew at each call.
+    pub fn properties(&self) -> Properties<'_> {
+        self.content.properties()
+    }
+
+    /// Its body.
+    pub fn body(&self) -> &[u8] {
+        self.content.body()
+    }
+
+    /// Its body, without the rest.
+    pub fn into_body(self) -> Bytes {
+        self.content.into_body()
+    }
+}
+
+/// Strings of a content came from short strings.
+pub(super) fn short(bytes: &[u8]) -> ShortStr<'_> {
+    ShortStr::try_from(bytes).unwrap_or_default()
+}
+
+/// Shows the address and sizes, never the payload.
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivery")
+            .field("tag", &self.tag().number())
+            .field("exchange", &self.exchange())
+            .field("routing_key", &self.routing_key())
+            .field("redelivered", &self.redelivered())
+            .field("body_len", &self.body().len())
+            .finish()
+    }
+}

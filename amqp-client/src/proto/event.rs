@@ -1,0 +1,94 @@
+//! What the state machine tells its owner.
+
+use std::sync::Arc;
+
+use amqp_codec::{Method, MethodId, ShortStr};
+
+use super::delivery::Delivery;
+use super::rpc::RequestId;
+use crate::error::{Closed, HandshakeError, UsageError};
+use crate::outcome::{Outcome, Returned};
+
+/// One opening of a channel number on one connection. The number is reused after the channel has closed;
+/// the incarnation never is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChannelId {
+    /// The connection, by a number that is unique in the process.
+    pub connection: u64,
+    /// Counts the channels opened on the connection.
+    pub incarnation: u64,
+    /// The channel number on the wire.
+    pub number: u16,
+}
+
+/// Names a consumer: the request that started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConsumerId(pub RequestId);
+
+/// Something that happened on the connection.
+#[derive(Debug)]
+pub enum Event<P> {
+    /// The handshake is complete: the connection is open.
+    Opened,
+    /// The handshake failed: the connection is over.
+    HandshakeFailed(HandshakeError),
+    /// The connection is over. Every publish, request and channel has had its event before this one.
+    Closed(Arc<Closed>),
+    /// The broker has blocked the connection (connection.blocked): publishes are refused until it unblocks.
+    Blocked(ShortStr<'static>),
+    /// The broker takes publishes again.
+    Unblocked,
+    /// A channel ended, by either side. Its publishes and requests have had their events before.
+    ChannelClosed(ChannelId, Arc<Closed>),
+    /// A request got its answer, or will get none.
+    Reply(RequestId, Result<Reply, RequestError>),
+    /// A publish in confirm mode has its outcome.
+    Settled(P, Outcome),
+    /// A message came back that is tied to no publish in confirm mode.
+    Returned(ChannelId, Box<Returned>),
+    /// A message for a consumer.
+    Delivered(ConsumerId, Delivery),
+    /// The server cancelled a consumer: its queue is gone, or it moved.
+    ConsumerCancelled(ChannelId, ConsumerId),
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// The synchronous reply.
+    Method(Method<'static>),
+    /// The channel a [`open_channel`](super::Connection::open_channel) asked for.
+    Channel(ChannelId),
+    /// The transaction is committed; these messages of it came back unroutable.
+    Committed(Vec<Returned>),
+    /// The transaction is undone; these messages of it had come back unroutable.
+    RolledBack(Vec<Returned>),
+    /// What basic.get brought: `None` if the queue was empty, else the message and how many are left.
+    Got(Option<(Delivery, u32)>),
+}
+
+/// Why a request got no answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// Its channel closed.
+    #[error("{method}: channel {closed}")]
+    ChannelClosed {
+        /// The request's method.
+        method: MethodId,
+        /// How the channel ended.
+        #[source]
+        closed: Arc<Closed>,
+    },
+    /// The connection went.
+    #[error("{method}: connection {closed}")]
+    ConnectionClosed {
+        /// The request's method.
+        method: MethodId,
+        /// How the connection ended.
+        #[source]
+        closed: Arc<Closed>,
+    },
+    /// It cannot be sent.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+}

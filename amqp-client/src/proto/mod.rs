@@ -1,0 +1,35 @@
+//! The connection as a pure state machine: input and time are arguments, output, events and deadlines are
+//! polled. It knows no clock, no socket, no lock and no runtime, and builds without any
+//! (`--no-default-features`).
+//!
+//! Names carry the direction: what the peer does wrong is a [`Violation`](crate::error::Violation), what
+//! the caller does wrong a [`UsageError`](crate::error::UsageError).
+
+mod channel;
+mod confirm;
+mod connection;
+mod delivery;
+mod event;
+mod handshake;
+mod heartbeat;
+mod input;
+mod outgoing;
+mod returns;
+mod rpc;
+mod tags;
+mod view;
+
+pub use channel::Settle;
+pub use confirm::{ConfirmOptions, PublishSeq};
+pub use connection::Connection;
+pub use delivery::{Delivery, DeliveryTag};
+pub use event::{ChannelId, ConsumerId, Event, Reply, RequestError};
+pub use handshake::ServerInfo;
+pub use input::{Input, InputError, InputFrame};
+pub use outgoing::Batch;
+pub use returns::RETURN_TAG;
+pub use rpc::RequestId;
+pub use view::{Admitted, ChannelView, ConfirmStatus};
+
+#[cfg(test)]
+mod tests;

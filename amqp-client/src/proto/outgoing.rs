@@ -1,0 +1,469 @@
+//! Bytes on their way to the peer.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use amqp_codec::frame::{self, FRAME_END, FRAME_OVERHEAD};
+use bytes::{Buf, Bytes};
+
+/// Bodies of at least this many bytes are sent from where they are; smaller ones are copied.
+const SPLICE_FROM: usize = 4096;
+/// How many bytes of large bodies are put in front of the transport at a time.
+const PUMP_TARGET: usize = 256 * 1024;
+/// A buffer that has grown beyond this is given back when it has been sent.
+const KEEP_CAPACITY: usize = 1 << 20;
+
+/// A run of bytes to send: frames, with large bodies spliced in where they belong instead of copied.
+///
+/// It is a [`Buf`], so that a transport may take it in pieces, and vectored.
+#[derive(Debug, Default)]
+pub struct Batch {
+    frames: Vec<u8>,
+    /// How much of `frames` has been sent.
+    sent: usize,
+    /// Bodies, each with the place in `frames` it goes before; in order of their places.
+    spliced: VecDeque<(usize, Bytes)>,
+    remaining: usize,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Batch::default()
+    }
+
+    /// Whether all has been sent.
+    pub fn is_empty(&self) -> bool {
+        self.remaining == 0
+    }
+
+    /// The place where the next frame is written. [`grown`](Self::grown) must be told afterwards.
+    fn tail(&mut self) -> &mut Vec<u8> {
+        &mut self.frames
+    }
+
+    fn grown(&mut self, by: usize) {
+        self.remaining += by;
+    }
+
+    fn splice(&mut self, body: Bytes) {
+        self.remaining += body.len();
+        self.spliced.push_back((self.frames.len(), body));
+    }
+
+    /// Makes a batch that has been sent ready for use again.
+    fn reset(&mut self) {
+        self.frames.clear();
+        self.frames.shrink_to(KEEP_CAPACITY);
+        self.sent = 0;
+    }
+
+    /// What of `frames` goes out before the next spliced body.
+    fn head(&self) -> &[u8] {
+        let end = self
+            .spliced
+            .front()
+            .map_or(self.frames.len(), |(at, _)| *at);
+        &self.frames[self.sent..end]
+    }
+}
+
+impl Buf for Batch {
+    fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match (self.head(), self.spliced.front()) {
+            ([], Some((_, body))) => body,
+            (head, _) => head,
+        }
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut used = 0;
+        let mut from = self.sent;
+        let ends = self.spliced.iter().map(|(at, body)| (*at, &body[..]));
+        for (end, body) in ends.chain([(self.frames.len(), &[][..])]) {
+            for piece in [&self.frames[from..end], body] {
+                if !piece.is_empty() {
+                    let Some(slice) = slices.get_mut(used) else {
+                        return used;
+                    };
+                    *slice = IoSlice::new(piece);
+                    used += 1;
+                }
+            }
+            from = end;
+        }
+        used
+    }
+
+    /// # Panics
+    /// If `count` is more than what remains, as [`Buf`] asks for.
+    fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.remaining, "advanced beyond the end");
+        self.remaining -= count;
+        while count > 0 {
+            let of_head = count.min(self.head().len());
+            self.sent += of_head;
+            count -= of_head;
+            if let Some((_, body)) = self.spliced.front_mut()
+                && count > 0
+            {
+                let of_body = count.min(body.len());
+                body.advance(of_body);
+                count -= of_body;
+                if body.is_empty() {
+                    self.spliced.pop_front();
+                }
+            }
+        }
+    }
+}
+
+/// What one channel has to send that cannot go out at once: the frames of a body that takes several,
+/// and all that was asked for after it.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// Whole frames; `mark` names the publish whose first byte is the first of them.
+    Frames { bytes: Vec<u8>, mark: Option<u64> },
+    /// A body to be cut into frames.
+    Body(Bytes),
+}
+
+impl Backlog {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn push_frames(&mut self, mark: Option<u64>) -> &mut Vec<u8> {
+        let extends = mark.is_none() && matches!(self.pieces.back(), Some(Piece::Frames { .. }));
+        if !extends {
+            self.pieces.push_back(Piece::Frames {
+                bytes: Vec::new(),
+                mark,
+            });
+        }
+        match self.pieces.back_mut() {
+            Some(Piece::Frames { bytes, .. }) => bytes,
+            _ => unreachable!("a piece of frames was just pushed"),
+        }
+    }
+}
+
+/// The stream of bytes to the peer, before the transport takes them.
+///
+/// Frames of all channels go into one batch in the order they are made. Bodies of several frames wait in
+/// their channel's [`Backlog`] and are moved over one frame a channel at a time, so that one large message
+/// does not hold up the other channels.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    batch: Batch,
+    /// Bytes that were handed out in earlier batches.
+    handed_out: u64,
+    /// Bytes in all backlogs.
+    backlogged: usize,
+    /// Channels whose backlog may move, in turn.
+    turns: VecDeque<u16>,
+    /// Above this many waiting bytes, publishes have to wait.
+    limit: usize,
+    frame_max: usize,
+}
+
+impl Outgoing {
+    pub(super) fn new(limit: usize) -> Self {
+        Outgoing {
+            batch: Batch::new(),
+            handed_out: 0,
+            backlogged: 0,
+            turns: VecDeque::new(),
+            limit,
+            frame_max: frame::FRAME_MIN_SIZE as usize,
+        }
+    }
+
+    /// The largest frame the peer takes, as negotiated.
+    pub(super) fn set_frame_max(&mut self, frame_max: u32) {
+        self.frame_max = frame_max as usize;
+    }
+
+    /// Whether publishes may add to what waits here. Other frames always may: what is owed to the peer
+    /// must not wait behind publishes.
+    pub(super) fn has_room(&self) -> bool {
+        self.batch.remaining + self.backlogged < self.limit
+    }
+
+    /// Whether the peer has made us owe it more than it takes: it is not to be read from until it does.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.batch.remaining + self.backlogged > self.limit * 2
+    }
+
+    /// Whether nothing is ready to be handed out.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Whether all bodies have moved from their channels' backlogs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// The offset in the stream of the next byte that is put in.
+    pub(super) fn position(&self) -> u64 {
+        self.handed_out + self.batch.remaining as u64
+    }
+
+    /// Puts whole frames of a channel in, behind the channel's backlog if it has one.
+    pub(super) fn frames<R>(
+        &mut self,
+        backlog: &mut Backlog,
+        write: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> R {
+        if backlog.is_empty() {
+            self.write(write)
+        } else {
+            self.write_backlog(backlog, None, write)
+        }
+    }
+
+    /// Puts frames in that belong to no channel's order, such as those of channel 0.
+    pub(super) fn write<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        let before = self.batch.frames.len();
+        let result = write(self.batch.tail());
+        let grown = self.batch.frames.len() - before;
+        self.batch.grown(grown);
+        result
+    }
+
+    fn write_backlog<R>(
+        &mut self,
+        backlog: &mut Backlog,
+        mark: Option<u64>,
+        write: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> R {
+        let frames = backlog.push_frames(mark);
+        let before = frames.len();
+        let result = write(frames);
+        let grown = frames.len() - before;
+        backlog.bytes += grown;
+        self.backlogged += grown;
+        result
+    }
+
+    /// Puts a message in: method and header frame as written by `head`, and its body in as many frames as
+    /// it takes. Returns the offset of its first byte if that is known by now; otherwise `mark` comes back
+    /// from [`pump`](Self::pump) with it.
+    pub(super) fn content(
+        &mut self,
+        channel: u16,
+        backlog: &mut Backlog,
+        mark: Option<u64>,
+        head: impl FnOnce(&mut Vec<u8>),
+        body: &Bytes,
+    ) -> Option<u64> {
+        let one_frame = body.len() + FRAME_OVERHEAD <= self.frame_max;
+        if backlog.is_empty() && one_frame {
+            let start = self.position();
+            self.write(head);
+            self.body_frame(channel, body);
+            return Some(start);
+        }
+        let start = if backlog.is_empty() {
+            let start = self.position();
+            self.write(head);
+            self.turns.push_back(channel);
+            Some(start)
+        } else {
+            self.write_backlog(backlog, mark, head);
+            None
+        };
+        if !body.is_empty() {
+            backlog.pieces.push_back(Piece::Body(body.clone()));
+            backlog.bytes += body.len();
+            self.backlogged += body.len();
+        }
+        start
+    }
+
+    fn body_frame(&mut self, channel: u16, body: &Bytes) {
+        if body.is_empty() {
+            return;
+        }
+        // frame_max is 32 bits wide, so a body that fits a frame has a 32-bit length.
+        let prefix = frame::body_frame_prefix(channel, body.len() as u32);
+        if body.len() < SPLICE_FROM {
+            self.write(|buf| {
+                buf.extend_from_slice(&prefix);
+                buf.extend_from_slice(body);
+                buf.push(FRAME_END);
+            });
+        } else {
+            self.write(|buf| buf.extend_from_slice(&prefix));
+            self.batch.splice(body.clone());
+            self.write(|buf| buf.push(FRAME_END));
+        }
+    }
+
+    /// The channel is gone: what it still had to send is dropped.
+    pub(super) fn drop_backlog(&mut self, channel: u16, backlog: &mut Backlog) {
+        self.backlogged -= backlog.bytes;
+        *backlog = Backlog::default();
+        self.turns.retain(|other| *other != channel);
+    }
+
+    /// The next channel whose backlog may move, while the batch has room for more of it.
+    pub(super) fn next_turn(&mut self) -> Option<u16> {
+        if self.batch.remaining >= PUMP_TARGET {
+            return None;
+        }
+        self.turns.pop_front()
+    }
+
+    /// Moves one piece of a channel's backlog, one frame of a body, into the batch. `started` is told the
+    /// offset of each marked publish whose first byte moved.
+    pub(super) fn pump(
+        &mut self,
+        channel: u16,
+        backlog: &mut Backlog,
+        started: impl FnOnce(u64, u64),
+    ) {
+        let before = self.batch.remaining;
+        match backlog.pieces.pop_front() {
+            Some(Piece::Frames { bytes, mark }) => {
+                if let Some(mark) = mark {
+                    started(mark, self.position());
+                }
+                backlog.bytes -= bytes.len();
+                self.backlogged -= bytes.len();
+                self.write(|buf| buf.extend_from_slice(&bytes));
+            }
+            Some(Piece::Body(mut body)) => {
+                let chunk = body.split_to(body.len().min(self.frame_max - FRAME_OVERHEAD));
+                backlog.bytes -= chunk.len();
+                self.backlogged -= chunk.len();
+                self.body_frame(channel, &chunk);
+                if !body.is_empty() {
+                    backlog.pieces.push_front(Piece::Body(body));
+                }
+            }
+            None => {}
+        }
+        debug_assert!(self.batch.remaining >= before);
+        if !backlog.is_empty() {
+            self.turns.push_back(channel);
+        }
+    }
+
+    /// Hands out all that has gathered, in exchange for a batch that has been sent.
+    pub(super) fn hand_out(&mut self, sent: &mut Batch) {
+        debug_assert!(
+            sent.is_empty(),
+            "a batch is exchanged when it has been sent"
+        );
+        self.handed_out += self.batch.remaining as u64;
+        sent.reset();
+        std::mem::swap(sent, &mut self.batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use amqp_codec::Limits;
+    use amqp_codec::frame::RawFrame;
+
+    use super::*;
+
+    /// Takes the batch apart in pieces of `step` bytes, as a slow transport would.
+    fn drain(outgoing: &mut Outgoing, step: usize) -> Vec<u8> {
+        let mut batch = Batch::new();
+        outgoing.hand_out(&mut batch);
+        let mut taken = Vec::new();
+        while batch.has_remaining() {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let used = batch.chunks_vectored(&mut slices);
+            let flat: Vec<u8> = slices[..used]
+                .iter()
+                .flat_map(|slice| slice.to_vec())
+                .collect();
+            assert_eq!(&flat[..batch.chunk().len()], batch.chunk());
+            let count = flat.len().min(step);
+            taken.extend_from_slice(&flat[..count]);
+            batch.advance(count);
+        }
+        taken
+    }
+
+    fn frames(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        let limits = Limits::default();
+        let mut frames = Vec::new();
+        while let Some((frame, used)) = RawFrame::parse(bytes, &limits).expect("valid frames") {
+            frames.push((frame.channel, frame.payload.to_vec()));
+            bytes = &bytes[used..];
+        }
+        assert!(bytes.is_empty());
+        frames
+    }
+
+    #[test]
+    fn large_bodies_take_turns() {
+        let mut outgoing = Outgoing::new(1 << 20);
+        outgoing.set_frame_max(5008);
+        let (mut one, mut two) = (Backlog::default(), Backlog::default());
+        let bodies = [
+            Bytes::from(vec![1u8; 12_000]),
+            Bytes::from(vec![2u8; 7_000]),
+        ];
+        assert_eq!(
+            outgoing.content(1, &mut one, Some(1), |_| {}, &bodies[0]),
+            Some(0)
+        );
+        assert_eq!(
+            outgoing.content(2, &mut two, Some(1), |_| {}, &bodies[1]),
+            Some(0)
+        );
+        let small = Bytes::from_static(b"x");
+        assert_eq!(
+            outgoing.content(
+                1,
+                &mut one,
+                Some(7),
+                |buf| frame::encode_heartbeat(buf).expect("room"),
+                &small
+            ),
+            None
+        );
+
+        let mut started = Vec::new();
+        while let Some(channel) = outgoing.next_turn() {
+            let backlog = if channel == 1 { &mut one } else { &mut two };
+            outgoing.pump(channel, backlog, |mark, at| started.push((mark, at)));
+        }
+        let sizes = frames(&drain(&mut outgoing, 777));
+        let sizes: Vec<_> = sizes
+            .iter()
+            .map(|(channel, payload)| (*channel, payload.len()))
+            .collect();
+        assert_eq!(
+            sizes,
+            [
+                (1, 5000),
+                (2, 5000),
+                (1, 5000),
+                (2, 2000),
+                (1, 2000),
+                (0, 0),
+                (1, 1)
+            ]
+        );
+        assert_eq!(started, [(7, 12_000 + 7_000 + 5 * 8)]);
+        assert!(outgoing.is_empty() && one.is_empty() && two.is_empty());
+        assert_eq!(outgoing.backlogged, 0);
+    }
+}

@@ -1,0 +1,97 @@
+//! Synchronous methods of one channel: one on the wire at a time, answered in the order they were asked.
+
+use std::collections::VecDeque;
+
+use amqp_codec::MethodId;
+
+/// Names a request of the caller's until its [`Reply`](super::Event::Reply) event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A synchronous method that waits for its turn or for its reply.
+#[derive(Debug)]
+pub(super) struct Rpc {
+    pub(super) request: RequestId,
+    /// The method, for its replies and for errors.
+    pub(super) method: MethodId,
+    /// For consume and get: what comes needs no ack.
+    pub(super) no_ack: bool,
+    /// The whole method frame; taken when it is sent.
+    frame: Vec<u8>,
+    /// The caller is not interested any more. The reply is still waited for, so that it goes to nobody
+    /// else, and what it brings is undone.
+    pub(super) abandoned: bool,
+}
+
+/// RabbitMQ may answer pipelined methods of one channel out of order (queue.delete-ok before consume-ok),
+/// so a method is sent when the one before it has been answered.
+#[derive(Debug, Default)]
+pub(super) struct RpcQueue {
+    /// The front is on the wire if `in_flight`.
+    queue: VecDeque<Rpc>,
+    in_flight: bool,
+}
+
+impl RpcQueue {
+    /// Adds a method. The caller then sends [`next_frame`](Self::next_frame).
+    pub(super) fn push(
+        &mut self,
+        request: RequestId,
+        method: MethodId,
+        no_ack: bool,
+        frame: Vec<u8>,
+    ) {
+        self.queue.push_back(Rpc {
+            request,
+            method,
+            no_ack,
+            frame,
+            abandoned: false,
+        });
+    }
+
+    /// The frame that may be sent now: none while an earlier method is unanswered.
+    pub(super) fn next_frame(&mut self) -> Option<(MethodId, Vec<u8>)> {
+        if self.in_flight {
+            return None;
+        }
+        let front = self.queue.front_mut()?;
+        self.in_flight = true;
+        Some((front.method, std::mem::take(&mut front.frame)))
+    }
+
+    /// The method that is on the wire.
+    pub(super) fn awaited(&self) -> Option<&Rpc> {
+        self.queue.front().filter(|_| self.in_flight)
+    }
+
+    /// The reply to the method on the wire has come, if this is one.
+    pub(super) fn recv_reply(&mut self, reply: MethodId) -> Option<Rpc> {
+        let expected = self.awaited()?.method.replies().contains(&reply);
+        if !expected {
+            return None;
+        }
+        self.in_flight = false;
+        self.queue.pop_front()
+    }
+
+    /// The caller gave up. A method that was not sent yet is forgotten; for the one on the wire `Some` says so,
+    /// and its reply will go to nobody.
+    pub(super) fn abandon(&mut self, request: RequestId) -> Option<MethodId> {
+        let index = self.queue.iter().position(|rpc| rpc.request == request)?;
+        if index == 0 && self.in_flight {
+            self.queue[0].abandoned = true;
+            return Some(self.queue[0].method);
+        }
+        self.queue.remove(index);
+        None
+    }
+
+    /// Everything that will not be answered any more.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Rpc> + use<> {
+        self.in_flight = false;
+        std::mem::take(&mut self.queue)
+            .into_iter()
+            .filter(|rpc| !rpc.abandoned)
+    }
+}

@@ -1,0 +1,294 @@
+//! Values kept under consecutive tags, for publishes that wait for their confirm and deliveries that wait for theirs.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Below this length a ring is never worth compacting.
+const SMALL: usize = 64;
+/// A jump in tags larger than this moves what is open out of the ring instead of filling the gap.
+const LARGE_GAP: u64 = 1024;
+
+/// A map from tags to values, made for tags that grow by one and mostly leave in order.
+///
+/// A ring indexed by `tag - base` holds them, so that adding, finding and removing one costs the same however many are
+/// there. A tag that stays while the window moves on would pin the ring; such stragglers move to an ordered map, so
+/// memory is bounded by a small multiple of what is open, not by the distance between the oldest and the newest tag.
+#[derive(Debug)]
+pub(crate) struct TagRing<T> {
+    /// The tag of `ring[0]`, and of the next push when the ring is empty.
+    base: u64,
+    /// The front is always occupied (or the ring empty).
+    ring: VecDeque<Option<T>>,
+    /// How many places of the ring are occupied.
+    live: usize,
+    /// Open tags below `base`.
+    stragglers: BTreeMap<u64, T>,
+}
+
+impl<T> TagRing<T> {
+    /// An empty ring whose first tag will be 1.
+    pub(crate) fn new() -> Self {
+        TagRing {
+            base: 1,
+            ring: VecDeque::new(),
+            live: 0,
+            stragglers: BTreeMap::new(),
+        }
+    }
+
+    /// How many tags are open.
+    pub(crate) fn len(&self) -> usize {
+        self.live + self.stragglers.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tag the next [`push`](Self::push) gives out.
+    pub(crate) fn next_tag(&self) -> u64 {
+        self.base + self.ring.len() as u64
+    }
+
+    /// The lowest open tag.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.stragglers
+            .keys()
+            .next()
+            .copied()
+            .or((self.live > 0).then_some(self.base))
+    }
+
+    /// Adds a value under the next tag, and returns that tag.
+    pub(crate) fn push(&mut self, value: T) -> u64 {
+        let tag = self.next_tag();
+        self.ring.push_back(Some(value));
+        self.live += 1;
+        tag
+    }
+
+    /// Adds a value under a tag chosen by the peer. `false`, and nothing is kept, if that tag has been passed already.
+    pub(crate) fn insert(&mut self, tag: u64, value: T) -> bool {
+        let Some(gap) = tag.checked_sub(self.next_tag()) else {
+            return false;
+        };
+        if tag == u64::MAX {
+            return false;
+        }
+        if self.ring.is_empty() {
+            self.base = tag;
+        } else if gap > LARGE_GAP {
+            self.move_ring_to_stragglers();
+            self.base = tag;
+        } else {
+            self.ring
+                .extend(std::iter::repeat_with(|| None).take(gap as usize));
+        }
+        self.ring.push_back(Some(value));
+        self.live += 1;
+        true
+    }
+
+    /// Puts a value back under a tag that was given out before and is not open.
+    pub(crate) fn restore(&mut self, tag: u64, value: T) {
+        match self.index(tag) {
+            Some(index) => {
+                self.live += usize::from(self.ring[index].is_none());
+                self.ring[index] = Some(value);
+            }
+            None => {
+                self.stragglers.insert(tag, value);
+            }
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, tag: u64) -> Option<&mut T> {
+        match self.index(tag) {
+            Some(index) => self.ring[index].as_mut(),
+            None => self.stragglers.get_mut(&tag),
+        }
+    }
+
+    pub(crate) fn contains(&self, tag: u64) -> bool {
+        match self.index(tag) {
+            Some(index) => self.ring[index].is_some(),
+            None => self.stragglers.contains_key(&tag),
+        }
+    }
+
+    /// Takes one tag out.
+    pub(crate) fn remove(&mut self, tag: u64) -> Option<T> {
+        let Some(index) = self.index(tag) else {
+            return self.stragglers.remove(&tag);
+        };
+        let value = self.ring[index].take()?;
+        self.live -= 1;
+        if index == 0 {
+            self.trim_front();
+        }
+        self.compact();
+        Some(value)
+    }
+
+    /// Takes out every open tag up to and including `tag`, lowest first. Costs the length of that range.
+    pub(crate) fn remove_through(&mut self, tag: u64, mut each: impl FnMut(u64, T)) {
+        while let Some(entry) = self.stragglers.first_entry() {
+            if *entry.key() > tag {
+                return;
+            }
+            let (tag, value) = entry.remove_entry();
+            each(tag, value);
+        }
+        while self.base <= tag {
+            let Some(slot) = self.ring.pop_front() else {
+                break;
+            };
+            if let Some(value) = slot {
+                self.live -= 1;
+                each(self.base, value);
+            }
+            self.base += 1;
+        }
+        self.trim_front();
+        self.compact();
+    }
+
+    /// Takes out everything, lowest tag first.
+    pub(crate) fn remove_all(&mut self, each: impl FnMut(u64, T)) {
+        self.remove_through(u64::MAX - 1, each);
+    }
+
+    /// The open tags above `after`, lowest first.
+    pub(crate) fn iter_after(&self, after: u64) -> impl Iterator<Item = (u64, &T)> {
+        let skip = usize::try_from((after + 1).saturating_sub(self.base)).unwrap_or(usize::MAX);
+        let ring = self.ring.iter().enumerate().skip(skip);
+        let ring =
+            ring.filter_map(|(index, slot)| Some((self.base + index as u64, slot.as_ref()?)));
+        let old = self
+            .stragglers
+            .range(after.saturating_add(1)..)
+            .map(|(tag, value)| (*tag, value));
+        old.chain(ring)
+    }
+
+    fn index(&self, tag: u64) -> Option<usize> {
+        let index = usize::try_from(tag.checked_sub(self.base)?).ok()?;
+        (index < self.ring.len()).then_some(index)
+    }
+
+    fn trim_front(&mut self) {
+        while let Some(None) = self.ring.front() {
+            self.ring.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// Moves open tags off the front while the ring is mostly holes.
+    fn compact(&mut self) {
+        while self.ring.len() > SMALL && self.live * 4 < self.ring.len() {
+            self.straggle_front();
+            self.trim_front();
+        }
+    }
+
+    fn move_ring_to_stragglers(&mut self) {
+        while !self.ring.is_empty() {
+            self.straggle_front();
+            self.trim_front();
+        }
+    }
+
+    fn straggle_front(&mut self) {
+        if let Some(Some(value)) = self.ring.pop_front() {
+            self.live -= 1;
+            self.stragglers.insert(self.base, value);
+        }
+        self.base += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_open_tag_does_not_pin_the_ring() {
+        let mut ring = TagRing::new();
+        let pinned = ring.push(0);
+        for _ in 0..100_000 {
+            let tag = ring.push(1);
+            assert_eq!(ring.remove(tag), Some(1));
+        }
+        assert!(
+            ring.ring.len() <= SMALL && ring.ring.capacity() <= 4 * SMALL,
+            "{}",
+            ring.ring.capacity()
+        );
+        assert_eq!(ring.first(), Some(pinned));
+        assert_eq!(ring.remove(pinned), Some(0));
+        assert!(ring.is_empty());
+        assert_eq!(ring.next_tag(), 100_002);
+    }
+
+    #[test]
+    fn a_huge_jump_in_tags_costs_nothing() {
+        let mut ring = TagRing::new();
+        assert!(ring.insert(3, 'a'));
+        assert!(ring.insert(1 << 60, 'b'));
+        assert!(
+            !ring.insert(u64::MAX, 'c'),
+            "the tag after it could not be counted"
+        );
+        assert!(!ring.insert(5, 'd'), "tags only grow");
+        assert_eq!(ring.remove(3), Some('a'));
+        assert_eq!(ring.remove(1 << 60), Some('b'));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push,
+        Remove(u64),
+        Through(u64),
+    }
+
+    proptest! {
+        /// The ring against the obvious model.
+        #[test]
+        fn behaves_like_an_ordered_map(steps in prop::collection::vec(
+            prop_oneof![
+                6 => Just(Step::Push),
+                3 => (0u64..400).prop_map(Step::Remove),
+                1 => (0u64..400).prop_map(Step::Through),
+            ],
+            0..600,
+        )) {
+            let mut ring = TagRing::new();
+            let mut model = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Push => {
+                        let tag = ring.next_tag();
+                        prop_assert_eq!(ring.push(tag * 10), tag);
+                        model.insert(tag, tag * 10);
+                    }
+                    Step::Remove(tag) => prop_assert_eq!(ring.remove(tag), model.remove(&tag)),
+                    Step::Through(through) => {
+                        let mut taken = Vec::new();
+                        ring.remove_through(through, |tag, value| taken.push((tag, value)));
+                        let rest = model.split_off(&(through + 1));
+                        prop_assert_eq!(taken, model.into_iter().collect::<Vec<_>>());
+                        model = rest;
+                    }
+                }
+                prop_assert_eq!(ring.len(), model.len());
+                prop_assert_eq!(ring.first(), model.keys().next().copied());
+                let middle = ring.next_tag() / 2;
+                prop_assert_eq!(
+                    ring.iter_after(middle).map(|(tag, value)| (tag, *value)).collect::<Vec<_>>(),
+                    model.range(middle + 1..).map(|(tag, value)| (*tag, *value)).collect::<Vec<_>>()
+                );
+            }
+        }
+    }
+}
