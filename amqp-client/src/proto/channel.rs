@@ -28,7 +28,7 @@ use super::rpc::{RequestId, Rpc, RpcQueue};
 use super::tags::TagRing;
 use crate::error::{Closed, UsageError, Violation};
 use crate::message::{Message, Publication};
-use crate::outcome::{Followed, Match, Returned};
+use crate::outcome::{Counts, Followed, Match, Returned};
 
 /// What a channel works with that belongs to the whole connection.
 pub(super) struct Shared<'a, P> {
@@ -86,6 +86,15 @@ pub(super) enum Mode<P> {
     Plain,
     Confirm(Box<ConfirmTracker<P>>),
     Tx(Transaction),
+}
+
+impl<P> Mode<P> {
+    fn counts(&self) -> Counts {
+        match self {
+            Mode::Confirm(tracker) => tracker.counts(),
+            Mode::Plain | Mode::Tx(_) => Counts::default(),
+        }
+    }
 }
 
 /// The transaction that is open on a channel.
@@ -651,7 +660,7 @@ impl<P> Channel<P> {
             };
             events.push_back(Event::Reply(rpc.request, Err(error)));
         }
-        events.push_back(Event::ChannelClosed(self.id, closed.clone()));
+        events.push_back(Event::ChannelClosed(self.id, closed.clone(), self.mode.counts()));
     }
 
     /// The connection is over, and the channel with it.
@@ -688,7 +697,7 @@ impl<P> Channel<P> {
                     close.map(|request| Event::Reply(request, Err(error(MethodId::CHANNEL_CLOSE)))),
                 );
                 let closed = Arc::new(Closed::with_connection(connection));
-                events.push_back(Event::ChannelClosed(self.id, closed));
+                events.push_back(Event::ChannelClosed(self.id, closed, self.mode.counts()));
             }
         }
         shared

@@ -7,7 +7,7 @@ use amqp_codec::{Method, MethodId, ShortStr};
 use super::delivery::Delivery;
 use super::rpc::RequestId;
 use crate::error::{Closed, HandshakeError, UsageError};
-use crate::outcome::{Outcome, Returned};
+use crate::outcome::{Counts, Outcome, Returned};
 
 /// One opening of a channel number on one connection. The number is reused after the channel has closed;
 /// the incarnation never is.
@@ -38,8 +38,9 @@ pub enum Event<P> {
     Blocked(ShortStr<'static>),
     /// The broker takes publishes again.
     Unblocked,
-    /// A channel ended, by either side. Its publishes and requests have had their events before.
-    ChannelClosed(ChannelId, Arc<Closed>),
+    /// A channel ended, by either side. Its publishes and requests have had their events before; the counts
+    /// say what became of all its publishes in confirm mode.
+    ChannelClosed(ChannelId, Arc<Closed>, Counts),
     /// A request got its answer, or will get none.
     Reply(RequestId, Result<Reply, RequestError>),
     /// A publish in confirm mode has its outcome.
