@@ -205,6 +205,14 @@ impl Table<'_> {
 }
 
 impl<'a> Table<'a> {
+    /// Takes the content of a table apart, which does not include the length that goes before it on the wire.
+    ///
+    /// # Errors
+    /// It is malformed or breaks a limit. The offset counts from the start of `content`.
+    pub fn decode(content: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
+        RawTable::from_bytes(content).check(limits)
+    }
+
     /// One whose content has been checked, as a part of what was.
     pub(super) fn trusted(content: &'a [u8]) -> Self {
         Self(ByteStr::Borrowed(content))
