@@ -1,0 +1,79 @@
+//! The loads themselves, against the null broker: that they notice when they are not acked.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::thread;
+
+use amqp_benches::blast;
+use amqp_benches::floor::Floor;
+use amqp_benches::load::Client;
+use amqp_benches::null_broker::{Config, NullBroker};
+use amqp_benches::wire::{self, method};
+use amqp_benches::workload::Workload;
+
+#[tokio::test]
+async fn every_client_has_every_message_acked() {
+    for ack_every in [1, 100] {
+        for client in Client::ALL {
+            let config = Config {
+                ack_every,
+                ..Config::default()
+            };
+            let broker = NullBroker::start(config).unwrap();
+            let workload = Workload::new(5_000, 30, 16, 1_000);
+            let report = client.publish(broker.address(), &workload).await.unwrap();
+            assert_eq!(
+                (report.acked, broker.published()),
+                (5_000, 5_030),
+                "{client:?} {ack_every}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_blast_is_acked_to_the_last() {
+    let broker = NullBroker::start(Config {
+        ack_every: 100,
+        ..Config::default()
+    })
+    .unwrap();
+    assert!(blast::publish(broker.address(), 20_000, 16).unwrap() > 0.0);
+    assert_eq!(broker.published(), 20_000);
+}
+
+#[tokio::test]
+async fn the_floor_does_not_take_the_end_of_a_connection_for_an_ack() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let broker = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut answers = Vec::new();
+        for (channel, id) in [
+            (0, method::CONNECTION_START),
+            (0, method::CONNECTION_TUNE),
+            (0, method::CONNECTION_OPEN_OK),
+            (1, method::CHANNEL_OPEN_OK),
+            (1, method::CONFIRM_SELECT_OK),
+        ] {
+            wire::put_method(&mut answers, channel, id, |_| ());
+        }
+        stream.write_all(&answers).unwrap();
+        let mut received: Vec<u8> = Vec::new();
+        while received.windows(3).filter(|at| at == b"hi\xce").count() < 2 {
+            let mut buffer = [0; 4096];
+            let read = stream.read(&mut buffer).unwrap();
+            received.extend(&buffer[..read]);
+        }
+        stream.write_all(&wire::ack(1, 1, false)).unwrap();
+    });
+    let floor = Floor::connect(address, 10).await.unwrap();
+    let first = floor.publish("", "k", b"hi").await.unwrap();
+    let second = floor.publish("", "k", b"hi").await.unwrap();
+    assert!(first.await.is_ok());
+    assert!(second.await.is_err());
+    assert!(floor.publish("", "k", b"hi").await.is_err());
+    broker.join().unwrap();
+}
