@@ -770,8 +770,9 @@ impl<P> Connection<P> {
 
     // ----- time -----
 
-    /// Gives the publishes since the last turn their deadlines.
-    fn stamp(&mut self, now: Instant) {
+    /// Gives the publishes since the last turn their deadlines. [`poll_transmit`](Self::poll_transmit) does
+    /// it too; while the transport takes nothing, the owner has to.
+    pub fn stamp(&mut self, now: Instant) {
         for number in self.unstamped.drain(..) {
             let Some(Some(channel)) = self.channels.get_mut(usize::from(number) - 1) else {
                 continue;

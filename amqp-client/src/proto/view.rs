@@ -86,17 +86,26 @@ impl<'a, P> ChannelView<'a, P> {
         properties
             .headers(self.shared.limits)
             .map_err(UsageError::InvalidHeaders)?;
+        self.room_for(message.body().len())?;
+        Ok(Admitted(self))
+    }
+
+    /// Whether a message with a body of this many bytes would have to wait.
+    ///
+    /// # Errors
+    /// [`NotSent::Blocked`] or [`NotSent::Full`].
+    pub fn room_for(&self, body_len: usize) -> Result<(), NotSent> {
         if self.blocked {
             return Err(NotSent::Blocked);
         }
         let room_in_flight = match &self.channel.mode {
-            Mode::Confirm(tracker) => tracker.has_room(message.body().len()),
+            Mode::Confirm(tracker) => tracker.has_room(body_len),
             Mode::Plain | Mode::Tx(_) => true,
         };
         if !room_in_flight || !self.channel.flow || !self.shared.outgoing.has_room() {
             return Err(NotSent::Full);
         }
-        Ok(Admitted(self))
+        Ok(())
     }
 
     /// How the publishes of a channel in confirm mode stand; `None` in another mode.
