@@ -25,7 +25,7 @@ pub const FRAME_OVERHEAD: usize = 8;
 pub const FRAME_MIN_SIZE: u32 = 4096;
 
 /// The bytes before a payload.
-const PREFIX: usize = 7;
+pub(crate) const PREFIX: usize = 7;
 
 /// A frame of whatever type, channel and payload: what is on the wire, or what a test wants to put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -256,15 +256,27 @@ pub fn encode_method<M: MethodFields>(
     method: &M,
     buf: &mut impl BufMut,
 ) -> Result<(), EncodeError> {
-    let [kind, c0, c1, s0, s1, s2, s3] = prefix(METHOD, channel, 4 + method.fields_len(), buf)?;
+    let len = 4 + method.fields_len();
+    prefix(METHOD, channel, len, buf)?;
+    put_method(channel, method, len, buf)?;
+    buf.put_u8(FRAME_END);
+    Ok(())
+}
+
+/// A method frame with a payload of `len` bytes, without the frame-end.
+pub(crate) fn put_method<M: MethodFields>(
+    channel: u16,
+    method: &M,
+    len: usize,
+    buf: &mut impl BufMut,
+) -> Result<(), EncodeError> {
+    let [kind, c0, c1, s0, s1, s2, s3] = prefix_bytes(METHOD, channel, len as u32);
     let [class, id] = [M::ID.class.to_be_bytes(), M::ID.method.to_be_bytes()];
     // One write: a growing buffer checks its capacity at each.
     buf.put_slice(&[
         kind, c0, c1, s0, s1, s2, s3, class[0], class[1], id[0], id[1],
     ]);
-    method.encode_fields(buf)?;
-    buf.put_u8(FRAME_END);
-    Ok(())
+    method.encode_fields(buf)
 }
 
 /// Writes a content header frame.
@@ -315,7 +327,7 @@ pub const fn body_frame_prefix(channel: u16, len: u32) -> [u8; 7] {
     prefix_bytes(BODY, channel, len)
 }
 
-const fn prefix_bytes(kind: u8, channel: u16, len: u32) -> [u8; PREFIX] {
+pub(crate) const fn prefix_bytes(kind: u8, channel: u16, len: u32) -> [u8; PREFIX] {
     let [c0, c1] = channel.to_be_bytes();
     let [s0, s1, s2, s3] = len.to_be_bytes();
     [kind, c0, c1, s0, s1, s2, s3]

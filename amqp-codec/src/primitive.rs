@@ -451,11 +451,13 @@ impl<'a> nom::error::ParseError<&'a [u8]> for ParseError<'a> {
 }
 
 /// Fails at the first byte of `rest`.
+#[inline]
 pub(crate) fn fail<'a, T>(rest: &'a [u8], kind: DecodeErrorKind) -> Parsed<'a, T> {
     Err(nom::Err::Error(ParseError { rest, kind }))
 }
 
 /// Ends the parsing of the whole `input`: nothing may be left, and errors learn their offset.
+#[inline]
 pub(crate) fn finish<'a, T>(input: &'a [u8], parsed: Parsed<'a, T>) -> Result<T, DecodeError> {
     let (rest, kind) = match parsed {
         Ok(([], value)) => return Ok(value),
@@ -469,34 +471,64 @@ pub(crate) fn finish<'a, T>(input: &'a [u8], parsed: Parsed<'a, T>) -> Result<T,
     })
 }
 
+// The leaves are written out: nom's own do the same, but stay calls into another crate and cost most of a frame.
+
+#[inline]
+fn chunk<const N: usize>(input: &[u8]) -> Parsed<'_, [u8; N]> {
+    match input.split_first_chunk() {
+        Some((chunk, rest)) => Ok((rest, *chunk)),
+        None => fail(input, DecodeErrorKind::Truncated),
+    }
+}
+
+#[inline]
+pub(crate) fn take(input: &[u8], len: usize) -> Parsed<'_, &[u8]> {
+    match input.split_at_checked(len) {
+        Some((taken, rest)) => Ok((rest, taken)),
+        None => fail(input, DecodeErrorKind::Truncated),
+    }
+}
+
+#[inline]
 pub(crate) fn be_u8(input: &[u8]) -> Parsed<'_, u8> {
-    nom::number::complete::be_u8(input)
+    let (rest, [byte]) = chunk(input)?;
+    Ok((rest, byte))
 }
 
+#[inline]
 pub(crate) fn be_u16(input: &[u8]) -> Parsed<'_, u16> {
-    nom::number::complete::be_u16(input)
+    let (rest, bytes) = chunk(input)?;
+    Ok((rest, u16::from_be_bytes(bytes)))
 }
 
+#[inline]
 pub(crate) fn be_u32(input: &[u8]) -> Parsed<'_, u32> {
-    nom::number::complete::be_u32(input)
+    let (rest, bytes) = chunk(input)?;
+    Ok((rest, u32::from_be_bytes(bytes)))
 }
 
+#[inline]
 pub(crate) fn be_u64(input: &[u8]) -> Parsed<'_, u64> {
-    nom::number::complete::be_u64(input)
+    let (rest, bytes) = chunk(input)?;
+    Ok((rest, u64::from_be_bytes(bytes)))
 }
 
 /// Bytes under a 32-bit length.
+#[inline]
 pub(crate) fn long_bytes(input: &[u8]) -> Parsed<'_, &[u8]> {
     let (rest, len) = be_u32(input)?;
-    nom::bytes::complete::take(len)(rest)
+    // What does not fit an address is longer than any input.
+    take(rest, usize::try_from(len).unwrap_or(usize::MAX))
 }
 
+#[inline]
 pub(crate) fn short_str(input: &[u8]) -> Parsed<'_, ShortStr<'_>> {
     let (rest, len) = be_u8(input)?;
-    let (rest, bytes) = nom::bytes::complete::take(len)(rest)?;
+    let (rest, bytes) = take(rest, len.into())?;
     Ok((rest, ShortStr(ByteStr::Borrowed(bytes))))
 }
 
+#[inline]
 pub(crate) fn long_str(input: &[u8]) -> Parsed<'_, LongStr<'_>> {
     let (rest, bytes) = long_bytes(input)?;
     Ok((rest, LongStr(ByteStr::Borrowed(bytes))))

@@ -4,7 +4,7 @@ use bytes::BufMut;
 
 use super::header::{FIXED, fixed_bytes};
 use crate::basic::Properties;
-use crate::frame::{self, FRAME_END, FRAME_OVERHEAD};
+use crate::frame::{self, FRAME_END, FRAME_OVERHEAD, HEADER, PREFIX};
 use crate::{EncodeError, MethodFields};
 
 /// How many bytes [`encode`] writes.
@@ -14,15 +14,11 @@ pub fn encoded_len(
     body_len: usize,
     frame_max: u32,
 ) -> usize {
-    let bodies = body_len.div_ceil(chunk_len(frame_max));
-    frame::method_frame_len(method)
-        + header_frame_len(properties)
-        + bodies
-            .saturating_mul(FRAME_OVERHEAD)
-            .saturating_add(body_len)
+    Sizes::of(method, properties, body_len, frame_max).total()
 }
 
-/// Writes a method, its content header and as many body frames as `frame_max` calls for; none for an empty body.
+/// Writes a method, its content header and as many body frames as `frame_max` calls for; none for an empty body. That
+/// the method is one with content is checked while compiling.
 ///
 /// # Errors
 /// The method or header frame is above `frame_max`, or `buf` has no room: nothing is written. Something in the method
@@ -35,27 +31,39 @@ pub fn encode<M: MethodFields>(
     frame_max: u32,
     buf: &mut impl BufMut,
 ) -> Result<(), EncodeError> {
-    let header_len = header_frame_len(properties);
-    for size in [frame::method_frame_len(method), header_len] {
-        if size > frame_max as usize {
-            return Err(EncodeError::FrameTooLarge {
-                size: size as u64,
-                frame_max,
-            });
-        }
+    const { assert!(M::ID.carries_content(), "this method carries no content") };
+    let sizes = Sizes::of(method, properties, body.len(), frame_max);
+    let size = sizes.method.max(sizes.header);
+    if size > frame_max as usize {
+        return Err(EncodeError::FrameTooLarge {
+            size: size as u64,
+            frame_max,
+        });
     }
-    let needed = encoded_len(method, properties, body.len(), frame_max);
-    let room = buf.remaining_mut();
+    let (needed, room) = (sizes.total(), buf.remaining_mut());
     if needed > room {
         return Err(EncodeError::NoRoom { needed, room });
     }
 
-    encode_head(channel, method, properties, body.len() as u64, buf)?;
+    // The end of one frame and the start of the next in one write: a growing buffer checks its capacity at each.
+    frame::put_method(channel, method, sizes.method - FRAME_OVERHEAD, buf)?;
+    let mut header = [FRAME_END; 1 + PREFIX + FIXED];
+    let (prefix, fixed) = header[1..].split_at_mut(PREFIX);
+    prefix.copy_from_slice(&frame::prefix_bytes(
+        HEADER,
+        channel,
+        (sizes.header - FRAME_OVERHEAD) as u32,
+    ));
+    fixed.copy_from_slice(&fixed_bytes(M::ID.class, body.len() as u64));
+    buf.put_slice(&header);
+    properties.encode(buf)?;
     for chunk in body_chunks(body, frame_max) {
-        buf.put_slice(&frame::body_frame_prefix(channel, chunk.len() as u32));
+        let mut prefix = [FRAME_END; 1 + PREFIX];
+        prefix[1..].copy_from_slice(&frame::body_frame_prefix(channel, chunk.len() as u32));
+        buf.put_slice(&prefix);
         buf.put_slice(chunk);
-        buf.put_u8(FRAME_END);
     }
+    buf.put_u8(FRAME_END);
     Ok(())
 }
 
@@ -71,18 +79,49 @@ pub fn encode_head<M: MethodFields>(
     body_len: u64,
     buf: &mut impl BufMut,
 ) -> Result<(), EncodeError> {
+    const { assert!(M::ID.carries_content(), "this method carries no content") };
     frame::encode_method(channel, method, buf)?;
-    let prefix = frame::prefix(
-        frame::HEADER,
-        channel,
-        FIXED + properties.encoded_len(),
-        buf,
-    )?;
+    let prefix = frame::prefix(HEADER, channel, FIXED + properties.encoded_len(), buf)?;
     buf.put_slice(&prefix);
     buf.put_slice(&fixed_bytes(M::ID.class, body_len));
     properties.encode(buf)?;
     buf.put_u8(FRAME_END);
     Ok(())
+}
+
+/// The frames of a content in bytes.
+struct Sizes {
+    method: usize,
+    header: usize,
+    bodies: usize,
+}
+
+impl Sizes {
+    fn of(
+        method: &impl MethodFields,
+        properties: &Properties<'_>,
+        body_len: usize,
+        frame_max: u32,
+    ) -> Self {
+        let chunk_len = chunk_len(frame_max);
+        let bodies = match body_len {
+            0 => 0,
+            // Spares the usual small body the division.
+            _ if body_len <= chunk_len => 1,
+            _ => body_len.div_ceil(chunk_len),
+        };
+        Self {
+            method: frame::method_frame_len(method),
+            header: FIXED + properties.encoded_len() + FRAME_OVERHEAD,
+            bodies: bodies
+                .saturating_mul(FRAME_OVERHEAD)
+                .saturating_add(body_len),
+        }
+    }
+
+    fn total(&self) -> usize {
+        self.bodies.saturating_add(self.method + self.header)
+    }
 }
 
 /// The body in pieces that fit a body frame each; none for an empty body. A `frame_max` without room for a single byte,
@@ -93,8 +132,4 @@ pub fn body_chunks(body: &[u8], frame_max: u32) -> Chunks<'_, u8> {
 
 fn chunk_len(frame_max: u32) -> usize {
     (frame_max as usize).saturating_sub(FRAME_OVERHEAD).max(1)
-}
-
-fn header_frame_len(properties: &Properties<'_>) -> usize {
-    FIXED + properties.encoded_len() + FRAME_OVERHEAD
 }

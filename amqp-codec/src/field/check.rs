@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use super::value::{self, Shape};
-use crate::primitive::{Parsed, be_u8, fail, long_bytes, short_str};
+use crate::primitive::{Parsed, be_u8, fail, long_bytes, short_str, take};
 use crate::{DecodeError, DecodeErrorKind, Limits};
 
 /// Checks the content of a table, everything inside it included, without recursion.
@@ -84,7 +84,7 @@ impl Walk {
         let (after_tag, tag) = be_u8(rest)?;
         match value::shape(tag) {
             Some(Shape::Fixed(len)) => {
-                let (rest, _) = nom::bytes::complete::take(len)(after_tag)?;
+                let (rest, _) = take(after_tag, len)?;
                 Ok((rest, None))
             }
             Some(Shape::Bytes) => Ok((long_bytes(after_tag)?.0, None)),
