@@ -4,7 +4,6 @@
 #![cfg_attr(rustfmt, rustfmt::skip)]
 
 use bytes::BufMut;
-use nom::{Parser as _, combinator::cond};
 use crate::primitive::{
     Parsed, be_u16, be_u32, be_u64, be_u8, fail, finish, raw_table, short_str, table,
 };
@@ -33,6 +32,7 @@ pub struct Qos {
 }
 
 impl Qos {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, prefetch_size) = be_u32(input)?;
         let (input, prefetch_count) = be_u16(input)?;
@@ -71,6 +71,7 @@ impl MethodFields for Qos {
 pub struct QosOk {}
 
 impl QosOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -128,6 +129,7 @@ pub struct Consume<'a> {
 }
 
 impl<'a> Consume<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, queue) = short_str(input)?;
@@ -199,6 +201,7 @@ pub struct ConsumeOk<'a> {
 }
 
 impl<'a> ConsumeOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, consumer_tag) = short_str(input)?;
         Ok((input, Self { consumer_tag }))
@@ -241,6 +244,7 @@ pub struct Cancel<'a> {
 }
 
 impl<'a> Cancel<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, consumer_tag) = short_str(input)?;
         let (input, bits) = be_u8(input)?;
@@ -289,6 +293,7 @@ pub struct CancelOk<'a> {
 }
 
 impl<'a> CancelOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, consumer_tag) = short_str(input)?;
         Ok((input, Self { consumer_tag }))
@@ -337,6 +342,7 @@ pub struct Publish<'a> {
 }
 
 impl<'a> Publish<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, exchange) = short_str(input)?;
@@ -406,6 +412,7 @@ pub struct Return<'a> {
 }
 
 impl<'a> Return<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reply_code) = be_u16(input)?;
         let (input, reply_text) = short_str(input)?;
@@ -472,6 +479,7 @@ pub struct Deliver<'a> {
 }
 
 impl<'a> Deliver<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, consumer_tag) = short_str(input)?;
         let (input, delivery_tag) = be_u64(input)?;
@@ -540,6 +548,7 @@ pub struct Get<'a> {
 }
 
 impl<'a> Get<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, queue) = short_str(input)?;
@@ -603,6 +612,7 @@ pub struct GetOk<'a> {
 }
 
 impl<'a> GetOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, delivery_tag) = be_u64(input)?;
         let (input, bits) = be_u8(input)?;
@@ -663,6 +673,7 @@ pub struct GetEmpty<'a> {
 }
 
 impl<'a> GetEmpty<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = short_str(input)?;
         Ok((input, Self { reserved_1 }))
@@ -704,6 +715,7 @@ pub struct Ack {
 }
 
 impl Ack {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, delivery_tag) = be_u64(input)?;
         let (input, bits) = be_u8(input)?;
@@ -746,6 +758,7 @@ pub struct Reject {
 }
 
 impl Reject {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, delivery_tag) = be_u64(input)?;
         let (input, bits) = be_u8(input)?;
@@ -788,6 +801,7 @@ pub struct RecoverAsync {
 }
 
 impl RecoverAsync {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, bits) = be_u8(input)?;
         Ok((
@@ -826,6 +840,7 @@ pub struct Recover {
 }
 
 impl Recover {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, bits) = be_u8(input)?;
         Ok((
@@ -858,6 +873,7 @@ impl MethodFields for Recover {
 pub struct RecoverOk {}
 
 impl RecoverOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -892,6 +908,7 @@ pub struct Nack {
 }
 
 impl Nack {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, delivery_tag) = be_u64(input)?;
         let (input, bits) = be_u8(input)?;
@@ -1001,46 +1018,71 @@ impl<'a> Properties<'a> {
         finish(input, Self::parse(input))
     }
 
+    #[inline]
     pub(crate) fn parse(input: &'a [u8]) -> Parsed<'a, Self> {
         let (rest, flags) = be_u16(input)?;
         if flags & 0x0003 != 0 {
             return fail(input, DecodeErrorKind::PropertyFlags(flags & 0x0003));
         }
-        let input = rest;
-        let (input, content_type) = cond(flags & 0x8000 != 0, short_str).parse(input)?;
-        let (input, content_encoding) = cond(flags & 0x4000 != 0, short_str)
-            .parse(input)?;
-        let (input, headers) = cond(flags & 0x2000 != 0, raw_table).parse(input)?;
-        let (input, delivery_mode) = cond(flags & 0x1000 != 0, be_u8).parse(input)?;
-        let (input, priority) = cond(flags & 0x0800 != 0, be_u8).parse(input)?;
-        let (input, correlation_id) = cond(flags & 0x0400 != 0, short_str).parse(input)?;
-        let (input, reply_to) = cond(flags & 0x0200 != 0, short_str).parse(input)?;
-        let (input, expiration) = cond(flags & 0x0100 != 0, short_str).parse(input)?;
-        let (input, message_id) = cond(flags & 0x0080 != 0, short_str).parse(input)?;
-        let (input, timestamp) = cond(flags & 0x0040 != 0, be_u64).parse(input)?;
-        let (input, kind) = cond(flags & 0x0020 != 0, short_str).parse(input)?;
-        let (input, user_id) = cond(flags & 0x0010 != 0, short_str).parse(input)?;
-        let (input, app_id) = cond(flags & 0x0008 != 0, short_str).parse(input)?;
-        let (input, cluster_id) = cond(flags & 0x0004 != 0, short_str).parse(input)?;
-        Ok((
-            input,
-            Self {
-                content_type,
-                content_encoding,
-                headers,
-                delivery_mode,
-                priority,
-                correlation_id,
-                reply_to,
-                expiration,
-                message_id,
-                timestamp,
-                kind,
-                user_id,
-                app_id,
-                cluster_id,
-            },
-        ))
+        let mut input = rest;
+        let mut it = Self::EMPTY;
+        if flags & 0x8000 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.content_type) = (rest, Some(value));
+        }
+        if flags & 0x4000 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.content_encoding) = (rest, Some(value));
+        }
+        if flags & 0x2000 != 0 {
+            let (rest, value) = raw_table(input)?;
+            (input, it.headers) = (rest, Some(value));
+        }
+        if flags & 0x1000 != 0 {
+            let (rest, value) = be_u8(input)?;
+            (input, it.delivery_mode) = (rest, Some(value));
+        }
+        if flags & 0x0800 != 0 {
+            let (rest, value) = be_u8(input)?;
+            (input, it.priority) = (rest, Some(value));
+        }
+        if flags & 0x0400 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.correlation_id) = (rest, Some(value));
+        }
+        if flags & 0x0200 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.reply_to) = (rest, Some(value));
+        }
+        if flags & 0x0100 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.expiration) = (rest, Some(value));
+        }
+        if flags & 0x0080 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.message_id) = (rest, Some(value));
+        }
+        if flags & 0x0040 != 0 {
+            let (rest, value) = be_u64(input)?;
+            (input, it.timestamp) = (rest, Some(value));
+        }
+        if flags & 0x0020 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.kind) = (rest, Some(value));
+        }
+        if flags & 0x0010 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.user_id) = (rest, Some(value));
+        }
+        if flags & 0x0008 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.app_id) = (rest, Some(value));
+        }
+        if flags & 0x0004 != 0 {
+            let (rest, value) = short_str(input)?;
+            (input, it.cluster_id) = (rest, Some(value));
+        }
+        Ok((input, it))
     }
 
     /// Whether there is no property.

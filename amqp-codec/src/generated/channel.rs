@@ -17,6 +17,7 @@ pub struct Open<'a> {
 }
 
 impl<'a> Open<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = short_str(input)?;
         Ok((input, Self { reserved_1 }))
@@ -54,6 +55,7 @@ pub struct OpenOk<'a> {
 }
 
 impl<'a> OpenOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = long_str(input)?;
         Ok((input, Self { reserved_1 }))
@@ -93,6 +95,7 @@ pub struct Flow {
 }
 
 impl Flow {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, bits) = be_u8(input)?;
         Ok((
@@ -130,6 +133,7 @@ pub struct FlowOk {
 }
 
 impl FlowOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, bits) = be_u8(input)?;
         Ok((
@@ -172,6 +176,7 @@ pub struct Close<'a> {
 }
 
 impl<'a> Close<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reply_code) = be_u16(input)?;
         let (input, reply_text) = short_str(input)?;
@@ -223,6 +228,7 @@ impl MethodFields for Close<'_> {
 pub struct CloseOk {}
 
 impl CloseOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }

@@ -20,6 +20,7 @@ pub struct Select {
 }
 
 impl Select {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, bits) = be_u8(input)?;
         Ok((
@@ -52,6 +53,7 @@ impl MethodFields for Select {
 pub struct SelectOk {}
 
 impl SelectOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }

@@ -30,6 +30,7 @@ pub struct Start<'a> {
 }
 
 impl<'a> Start<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, version_major) = be_u8(input)?;
         let (input, version_minor) = be_u8(input)?;
@@ -108,6 +109,7 @@ impl fmt::Debug for StartOk<'_> {
 }
 
 impl<'a> StartOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, client_properties) = table(limits)(input)?;
         let (input, mechanism) = short_str(input)?;
@@ -163,6 +165,7 @@ pub struct Secure<'a> {
 }
 
 impl<'a> Secure<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, challenge) = long_str(input)?;
         Ok((input, Self { challenge }))
@@ -209,6 +212,7 @@ impl fmt::Debug for SecureOk<'_> {
 }
 
 impl<'a> SecureOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, response) = long_str(input)?;
         Ok((input, Self { response }))
@@ -252,6 +256,7 @@ pub struct Tune {
 }
 
 impl Tune {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, channel_max) = be_u16(input)?;
         let (input, frame_max) = be_u32(input)?;
@@ -300,6 +305,7 @@ pub struct TuneOk {
 }
 
 impl TuneOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, channel_max) = be_u16(input)?;
         let (input, frame_max) = be_u32(input)?;
@@ -347,6 +353,7 @@ pub struct Open<'a> {
 }
 
 impl<'a> Open<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, virtual_host) = short_str(input)?;
         let (input, reserved_1) = short_str(input)?;
@@ -399,6 +406,7 @@ pub struct OpenOk<'a> {
 }
 
 impl<'a> OpenOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = short_str(input)?;
         Ok((input, Self { reserved_1 }))
@@ -443,6 +451,7 @@ pub struct Close<'a> {
 }
 
 impl<'a> Close<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reply_code) = be_u16(input)?;
         let (input, reply_text) = short_str(input)?;
@@ -494,6 +503,7 @@ impl MethodFields for Close<'_> {
 pub struct CloseOk {}
 
 impl CloseOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -522,6 +532,7 @@ pub struct Blocked<'a> {
 }
 
 impl<'a> Blocked<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reason) = short_str(input)?;
         Ok((input, Self { reason }))
@@ -556,6 +567,7 @@ impl MethodFields for Blocked<'_> {
 pub struct Unblocked {}
 
 impl Unblocked {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -596,6 +608,7 @@ impl fmt::Debug for UpdateSecret<'_> {
 }
 
 impl<'a> UpdateSecret<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, new_secret) = long_str(input)?;
         let (input, reason) = short_str(input)?;
@@ -634,6 +647,7 @@ impl MethodFields for UpdateSecret<'_> {
 pub struct UpdateSecretOk {}
 
 impl UpdateSecretOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }

@@ -46,6 +46,7 @@ pub struct Declare<'a> {
 }
 
 impl<'a> Declare<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, exchange) = short_str(input)?;
@@ -116,6 +117,7 @@ impl MethodFields for Declare<'_> {
 pub struct DeclareOk {}
 
 impl DeclareOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -152,6 +154,7 @@ pub struct Delete<'a> {
 }
 
 impl<'a> Delete<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, exchange) = short_str(input)?;
@@ -206,6 +209,7 @@ impl MethodFields for Delete<'_> {
 pub struct DeleteOk {}
 
 impl DeleteOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -251,6 +255,7 @@ pub struct Bind<'a> {
 }
 
 impl<'a> Bind<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, destination) = short_str(input)?;
@@ -313,6 +318,7 @@ impl MethodFields for Bind<'_> {
 pub struct BindOk {}
 
 impl BindOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -354,6 +360,7 @@ pub struct Unbind<'a> {
 }
 
 impl<'a> Unbind<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, destination) = short_str(input)?;
@@ -416,6 +423,7 @@ impl MethodFields for Unbind<'_> {
 pub struct UnbindOk {}
 
 impl UnbindOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }

@@ -79,6 +79,7 @@ pub struct Declare<'a> {
 }
 
 impl<'a> Declare<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, queue) = short_str(input)?;
@@ -152,6 +153,7 @@ pub struct DeclareOk<'a> {
 }
 
 impl<'a> DeclareOk<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, queue) = short_str(input)?;
         let (input, message_count) = be_u32(input)?;
@@ -219,6 +221,7 @@ pub struct Bind<'a> {
 }
 
 impl<'a> Bind<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, queue) = short_str(input)?;
@@ -281,6 +284,7 @@ impl MethodFields for Bind<'_> {
 pub struct BindOk {}
 
 impl BindOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -318,6 +322,7 @@ pub struct Unbind<'a> {
 }
 
 impl<'a> Unbind<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8], limits: &Limits) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, queue) = short_str(input)?;
@@ -374,6 +379,7 @@ impl MethodFields for Unbind<'_> {
 pub struct UnbindOk {}
 
 impl UnbindOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -408,6 +414,7 @@ pub struct Purge<'a> {
 }
 
 impl<'a> Purge<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, queue) = short_str(input)?;
@@ -460,6 +467,7 @@ pub struct PurgeOk {
 }
 
 impl PurgeOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, message_count) = be_u32(input)?;
         Ok((input, Self { message_count }))
@@ -501,6 +509,7 @@ pub struct Delete<'a> {
 }
 
 impl<'a> Delete<'a> {
+    #[inline]
     pub(crate) fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (input, reserved_1) = be_u16(input)?;
         let (input, queue) = short_str(input)?;
@@ -560,6 +569,7 @@ pub struct DeleteOk {
 }
 
 impl DeleteOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         let (input, message_count) = be_u32(input)?;
         Ok((input, Self { message_count }))

@@ -14,6 +14,7 @@ use crate::{EncodeError, MethodFields, MethodId};
 pub struct Select {}
 
 impl Select {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -38,6 +39,7 @@ impl MethodFields for Select {
 pub struct SelectOk {}
 
 impl SelectOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -64,6 +66,7 @@ impl MethodFields for SelectOk {
 pub struct Commit {}
 
 impl Commit {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -88,6 +91,7 @@ impl MethodFields for Commit {
 pub struct CommitOk {}
 
 impl CommitOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -112,6 +116,7 @@ impl MethodFields for CommitOk {
 pub struct Rollback {}
 
 impl Rollback {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }
@@ -136,6 +141,7 @@ impl MethodFields for Rollback {
 pub struct RollbackOk {}
 
 impl RollbackOk {
+    #[inline]
     pub(crate) fn decode(input: &[u8]) -> Parsed<'_, Self> {
         Ok((input, Self {}))
     }

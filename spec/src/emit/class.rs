@@ -55,11 +55,6 @@ fn imports(spec: &Specification, class: &Class) -> Vec<TokenStream> {
     items.push(quote!(
         use bytes::BufMut;
     ));
-    if !properties.is_empty() {
-        items.push(quote!(
-            use nom::{Parser as _, combinator::cond};
-        ));
-    }
     items.push(quote!(use crate::primitive::{#(#parsers),*};));
     items.push(quote!(use crate::{#(#types),*};));
     items
@@ -130,6 +125,7 @@ fn method_items(
     });
     let implementation = quote! {
         impl #generics #ident #generics {
+            #[inline]
             pub(crate) fn decode(input: #input #limits) -> #parsed {
                 #parse
                 Ok((input, Self { #build }))
@@ -227,7 +223,12 @@ fn properties(spec: &Specification, layer: &Layer, class: &Class) -> Vec<TokenSt
 
     let parse = fields.iter().enumerate().map(|(place, field)| {
         let (ident, flag, parser) = (&field.ident, flag(place), field.parser(true));
-        quote!(let (input, #ident) = cond(flags & #flag != 0, #parser).parse(input)?;)
+        quote! {
+            if flags & #flag != 0 {
+                let (rest, value) = #parser(input)?;
+                (input, it.#ident) = (rest, Some(value));
+            }
+        }
     });
     let set_flags = fields.iter().enumerate().map(|(place, field)| {
         let (ident, flag) = (&field.ident, flag(place));
@@ -287,14 +288,16 @@ fn properties(spec: &Specification, layer: &Layer, class: &Class) -> Vec<TokenSt
                 finish(input, Self::parse(input))
             }
 
+            #[inline]
             pub(crate) fn parse(input: &'a [u8]) -> Parsed<'a, Self> {
                 let (rest, flags) = be_u16(input)?;
                 if flags & #undefined != 0 {
                     return fail(input, DecodeErrorKind::PropertyFlags(flags & #undefined));
                 }
-                let input = rest;
+                let mut input = rest;
+                let mut it = Self::EMPTY;
                 #(#parse)*
-                Ok((input, Self { #(#idents,)* }))
+                Ok((input, it))
             }
 
             /// Whether there is no property.
