@@ -112,8 +112,8 @@ pub struct Consume<'a> {
     /// Further settings; which ones exist depends on the server.
     ///
     /// Well known to RabbitMQ:
-    /// - `x-consumer-timeout` (integer): Milliseconds a delivery may stay unacknowledged; as a
-    ///   consumer's argument on quorum queues only.
+    /// - `x-consumer-timeout` (integer): Milliseconds a delivery may stay unacknowledged, since
+    ///   3.11.15; on 4.3 for quorum queues only.
     /// - `x-priority` (integer): Consumers with a higher one are served first while they can take
     ///   messages; 0 by default, may be negative.
     /// - `x-cancel-on-ha-failover` (bool): Mirrored classic queues before 4.0: cancel the consumer

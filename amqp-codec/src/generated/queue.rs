@@ -35,9 +35,10 @@ pub struct Declare<'a> {
     ///   delivered at once.
     /// - `x-expires` (integer): Milliseconds without use after which the queue is deleted; at least
     ///   1.
-    /// - `x-max-length` (integer): Messages the queue holds when none is being delivered.
-    /// - `x-max-length-bytes` (integer): Octets of bodies the queue holds; the one limit by size
-    ///   for streams.
+    /// - `x-max-length` (integer): Ready messages the queue holds; those delivered and not
+    ///   acknowledged do not count.
+    /// - `x-max-length-bytes` (integer): Octets that the bodies of ready messages may take; for
+    ///   streams, octets on disk.
     /// - `x-overflow` (string): What a full queue does: `drop-head`, `reject-publish` (publishers
     ///   under confirms get a nack) or, classic queues only, `reject-publish-dlx`.
     /// - `x-dead-letter-exchange` (string): Exchange for messages that are rejected, expire or
@@ -51,8 +52,8 @@ pub struct Declare<'a> {
     ///   when it goes.
     /// - `x-delivery-limit` (integer): Quorum queues: deliveries after which a message is dropped
     ///   or dead-lettered; 20 by default on 4.x, -1 for none.
-    /// - `x-consumer-timeout` (integer): Milliseconds a delivery may stay unacknowledged; as a
-    ///   consumer's argument on quorum queues only.
+    /// - `x-consumer-timeout` (integer): Milliseconds a delivery may stay unacknowledged, since
+    ///   3.11.15; on 4.3 for quorum queues only.
     /// - `x-queue-leader-locator` (string): Where the leader is placed in a cluster: `client-local`
     ///   or `balanced`.
     /// - `x-quorum-initial-group-size` (integer): Quorum queues: number of replicas at the
