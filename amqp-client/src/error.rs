@@ -126,6 +126,9 @@ pub enum CloseCause {
     /// The peer did not answer a close in time.
     #[error("the peer did not answer the close in time")]
     CloseTimeout,
+    /// The task of the connection was dropped, as happens when its runtime shuts down.
+    #[error("the connection's task was dropped")]
+    Abandoned,
     /// The connection ended, and the channel with it.
     #[error("the connection ended: {0}")]
     Connection(Arc<Closed>),
@@ -383,3 +386,27 @@ pub enum HandshakeError {
         closed: Arc<Closed>,
     },
 }
+
+impl HandshakeError {
+    /// How the connection ended, where that is why.
+    pub fn closed(&self) -> Option<&Closed> {
+        match self {
+            HandshakeError::CredentialsRefused(closed)
+            | HandshakeError::CredentialsProbablyRefused(closed)
+            | HandshakeError::VirtualHostRefused(closed)
+            | HandshakeError::Closed { closed, .. } => Some(closed),
+            HandshakeError::Protocol(_)
+            | HandshakeError::Version { .. }
+            | HandshakeError::Authentication(_)
+            | HandshakeError::Tune(_)
+            | HandshakeError::StartOk(_) => None,
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+pub use handles::{CommitError, ConnectError, Error, ErrorKind, Operation};
+
+/// The errors of the asynchronous handles.
+#[cfg(feature = "tokio")]
+mod handles;

@@ -2,8 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "tokio")]
+mod api;
 pub mod auth;
 pub mod config;
+#[cfg(feature = "tokio")]
+mod driver;
 pub mod error;
 mod message;
 pub mod negotiate;
@@ -12,6 +16,11 @@ pub mod proto;
 #[cfg(feature = "tokio")]
 pub mod uri;
 
+#[cfg(feature = "tokio")]
+pub use api::{
+    Acker, Channel, Committed, Confirm, ConfirmChannel, Connection, Consume, Consumer, ConsumerError, Delivery,
+    ExchangeDeclare, Got, Methods, Missed, QueueDeclare, QueueDelete, QueueInfo, Returns, TxChannel,
+};
 pub use amqp_codec as codec;
 pub use auth::{AuthError, Credentials, Login, Mechanism, Sasl, Secret};
 pub use config::ConnectOptions;

@@ -26,7 +26,11 @@ pub struct ConfirmOptions {
     pub(crate) max_bytes: usize,
     pub(crate) timeout: Option<Duration>,
     pub(crate) tag_returns: bool,
+    pub(crate) wait: Duration,
 }
+
+/// How long a publish waits for room unless said.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 
 impl Default for ConfirmOptions {
     fn default() -> Self {
@@ -35,6 +39,7 @@ impl Default for ConfirmOptions {
             max_bytes: 64 << 20,
             timeout: Some(Duration::from_secs(30)),
             tag_returns: false,
+            wait: DEFAULT_WAIT,
         }
     }
 }
@@ -60,6 +65,14 @@ impl ConfirmOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
+        self
+    }
+
+    /// How long a publish waits for room in flight, or for the broker to unblock the connection, before the
+    /// message is given back unsent. Default: 30 seconds.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
         self
     }
 

@@ -20,7 +20,7 @@ mod tags;
 mod view;
 
 pub use channel::Settle;
-pub use confirm::{ConfirmOptions, PublishSeq};
+pub use confirm::{ConfirmOptions, DEFAULT_WAIT, PublishSeq};
 pub use connection::Connection;
 pub use delivery::{Delivery, DeliveryTag};
 pub use event::{ChannelId, ConsumerId, Event, Reply, RequestError};

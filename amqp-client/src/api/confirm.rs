@@ -1,0 +1,330 @@
+//! Channels in confirm mode: every publish has an outcome.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use amqp_codec::{ShortStr, TooLong};
+
+use super::Methods;
+use super::channel::{ChannelCore, addressed};
+use crate::driver::{PublishKey, State};
+use crate::error::{Error, NotSent, Operation, PublishError};
+use crate::message::{Message, Publication};
+use crate::outcome::{Counts, Outcome};
+use crate::proto::{ConfirmStatus, PublishSeq};
+
+/// A channel on which every publish has an [`Outcome`].
+///
+/// Clones are the same channel, for many tasks: each publish is numbered, registered and put into the
+/// outgoing buffer in one step, so that none gets another's confirm. It derefs to [`Methods`].
+///
+/// Dropping the last handle, [`Confirm`]s included, closes the channel when its publishes are settled.
+pub struct ConfirmChannel {
+    methods: Methods,
+    /// How long a publish waits for room.
+    wait: Duration,
+    /// What [`wait_for_confirms`](Self::wait_for_confirms) has told before.
+    told: Mutex<Counts>,
+}
+
+impl Clone for ConfirmChannel {
+    fn clone(&self) -> Self {
+        let told = Mutex::new(*self.told.lock().unwrap_or_else(PoisonError::into_inner));
+        ConfirmChannel { methods: self.methods.clone(), wait: self.wait, told }
+    }
+}
+
+impl ConfirmChannel {
+    pub(super) fn new(methods: Methods, wait: Duration) -> Self {
+        ConfirmChannel { methods, wait, told: Mutex::default() }
+    }
+
+    /// Publishes a message, waiting for room in flight if there is none (at most as long as
+    /// [`ConfirmOptions::wait`](crate::ConfirmOptions::wait) says). Those who wait are served in turn.
+    ///
+    /// What comes back at once is the promise of an outcome: await it now, or later, or keep many.
+    ///
+    /// # Errors
+    /// Nothing was sent, and the message is in the error: the channel or connection is closed, the message
+    /// cannot be sent, or there was no room in time.
+    ///
+    /// # Cancel safety
+    /// Dropped while it waits for room, nothing is sent. Once it has returned, the message is in the outgoing
+    /// buffer, whole.
+    pub async fn publish<E, K>(&self, exchange: E, routing_key: K, message: Message) -> Result<Confirm, PublishError>
+    where
+        E: TryInto<ShortStr<'static>>,
+        K: TryInto<ShortStr<'static>>,
+        TooLong: From<E::Error> + From<K::Error>,
+    {
+        self.publish_again(addressed(exchange, routing_key, message)?).await
+    }
+
+    /// Publishes what came back, or was not sent, to where it was to go.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    ///
+    /// # Cancel safety
+    /// As [`publish`](Self::publish).
+    pub async fn publish_again(&self, publication: Publication) -> Result<Confirm, PublishError> {
+        let core = self.methods.core();
+        trace_publish(core, &publication);
+        let (key, seq) = wait_for_room(core, publication, self.wait, State::publish).await?;
+        Ok(Confirm { core: core.clone(), key: Some(key), seq })
+    }
+
+    /// Publishes a message if there is room in flight, and nobody waits for some already.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish), without waiting: [`NotSent::Full`] or [`NotSent::Blocked`] at once.
+    pub fn try_publish<E, K>(&self, exchange: E, routing_key: K, message: Message) -> Result<Confirm, PublishError>
+    where
+        E: TryInto<ShortStr<'static>>,
+        K: TryInto<ShortStr<'static>>,
+        TooLong: From<E::Error> + From<K::Error>,
+    {
+        let core = self.methods.core();
+        let publication = addressed(exchange, routing_key, message)?;
+        trace_publish(core, &publication);
+        match try_once(core, publication, &State::publish) {
+            Ok((key, seq)) => Ok(Confirm { core: core.clone(), key: Some(key), seq }),
+            Err((reason, publication)) => Err(PublishError { reason, publication: Box::new(publication) }),
+        }
+    }
+
+    /// Waits until everything that was published on the channel before this call has its outcome, and says
+    /// what became of all that settled since this handle last told (since it was made, the first time).
+    /// Others may go on publishing. Outcomes stay with their [`Confirm`]s.
+    ///
+    /// # Errors
+    /// Not all settled within the deadline. The counts are told next time.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the counts are told next time.
+    pub async fn wait_for_confirms(&self, deadline: Duration) -> Result<Counts, Error> {
+        let core = self.methods.core();
+        let seq = PublishSeq(self.status().last);
+        let settled = poll_fn(|cx| match core.shared().lock().poll_settled(core.slot, seq, cx.waker()) {
+            Some(counts) => Poll::Ready(counts),
+            None => Poll::Pending,
+        });
+        match tokio::time::timeout(deadline, settled).await {
+            Ok(counts) => {
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                let new = counts.since(&told);
+                *told = counts;
+                Ok(new)
+            }
+            Err(_) => Err(Error::timeout(Operation::Confirms, deadline)),
+        }
+    }
+
+    /// How many publishes are in flight, and what became of those that are settled. All zero once the channel
+    /// is closed, except for the counts.
+    pub fn status(&self) -> ConfirmStatus {
+        let core = self.methods.core();
+        core.shared().lock().confirm_status(core.slot)
+    }
+}
+
+/// The promise of an outcome. Awaiting it gives the [`Outcome`]; it always settles, at the latest when the
+/// confirm timeout or the connection ends it.
+///
+/// Dropping it forgets the answer, not the accounting: the publish keeps its place in flight until it is settled.
+/// Should its message come back, it is in [`returns`](Methods::returns).
+///
+/// # Cancel safety
+/// Polled in part and dropped, it is dropped. Polled by reference, nothing is lost.
+#[must_use = "only the outcome says whether the broker has the message"]
+pub struct Confirm {
+    core: Arc<ChannelCore>,
+    /// `None` once the outcome was taken.
+    key: Option<PublishKey>,
+    seq: PublishSeq,
+}
+
+impl Confirm {
+    /// The publish's number on its channel: 1 for the first after confirm.select.
+    pub fn sequence_number(&self) -> u64 {
+        self.seq.0
+    }
+}
+
+impl Future for Confirm {
+    type Output = Outcome;
+
+    /// # Panics
+    /// If polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let key = self.key.expect("a confirm is not polled after it was ready");
+        let outcome = self.core.shared().lock().poll_outcome(key, cx.waker());
+        match outcome {
+            Some(outcome) => {
+                self.key = None;
+                trace_outcome(&self, &outcome);
+                Poll::Ready(outcome)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Confirm {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let waker = self.core.shared().lock().drop_confirm(key);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Puts a message into the outgoing buffer with `put`, unless somebody waits for room already.
+fn try_once<R>(
+    core: &ChannelCore,
+    publication: Publication,
+    put: &impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
+) -> Result<R, (NotSent, Publication)> {
+    let mut state = core.shared().lock();
+    if state.has_room_waiters(core.slot) {
+        return Err((NotSent::Full, publication));
+    }
+    let result = put(&mut state, core.slot, publication);
+    let task = result.is_ok().then(|| state.take_parked()).flatten();
+    drop(state);
+    if let Some(task) = task {
+        task.wake();
+    }
+    result
+}
+
+/// Puts a message into the outgoing buffer with `put`, after those who waited before, when there is room.
+pub(super) async fn wait_for_room<R>(
+    core: &Arc<ChannelCore>,
+    publication: Publication,
+    wait: Duration,
+    put: impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
+) -> Result<R, PublishError> {
+    let (reason, publication) = match try_once(core, publication, &put) {
+        Ok(result) => return Ok(result),
+        Err(refused) => refused,
+    };
+    if let NotSent::Usage(_) = reason {
+        return Err(PublishError { reason, publication: Box::new(publication) });
+    }
+    let mut waiter = RoomWaiter { core, key: None };
+    let mut waiting = Some((reason, publication));
+    let room = poll_fn(|cx| waiter.poll(cx, &mut waiting, &put));
+    let result = tokio::time::timeout(wait, room).await;
+    match (result, waiting) {
+        (Ok(result), _) => result.map_err(|(reason, publication)| PublishError {
+            reason,
+            publication: Box::new(publication),
+        }),
+        (Err(_), Some((reason, publication))) => {
+            Err(PublishError { reason, publication: Box::new(publication) })
+        }
+        (Err(_), None) => unreachable!("the message is only taken by a poll that is ready"),
+    }
+}
+
+/// A place in the queue for room.
+struct RoomWaiter<'a> {
+    core: &'a ChannelCore,
+    key: Option<u64>,
+}
+
+impl RoomWaiter<'_> {
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        waiting: &mut Option<(NotSent, Publication)>,
+        put: &impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
+    ) -> Poll<Result<R, (NotSent, Publication)>> {
+        let slot = self.core.slot;
+        self.core.shared().with(|state| {
+            let Some((reason, publication)) = waiting.take() else { return Poll::Pending };
+            let first = match self.key {
+                Some(key) => state.is_first_waiter(slot, key, cx.waker()),
+                None => {
+                    let body_len = publication.message.body().len();
+                    let key = state.add_room_waiter(slot, body_len, cx.waker());
+                    self.key = Some(key);
+                    state.is_first_waiter(slot, key, cx.waker())
+                }
+            };
+            if !first {
+                *waiting = Some((reason, publication));
+                return Poll::Pending;
+            }
+            match put(state, slot, publication) {
+                Err((reason @ (NotSent::Full | NotSent::Blocked), publication)) => {
+                    *waiting = Some((reason, publication));
+                    Poll::Pending
+                }
+                result => Poll::Ready(result),
+            }
+        })
+    }
+}
+
+impl Drop for RoomWaiter<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            // The next one in the queue is looked after by `with`.
+            self.core.shared().with(|state| state.remove_room_waiter(self.core.slot, key));
+        }
+    }
+}
+
+fn trace_publish(core: &ChannelCore, publication: &Publication) {
+    let Publication { exchange, routing_key, message } = publication;
+    tracing::trace!(
+        target: "amqp_client::publish",
+        channel = core.id.number,
+        %exchange,
+        %routing_key,
+        message_id = ?message.properties().message_id,
+        mandatory = message.is_mandatory(),
+        body_size = message.body().len(),
+        "publish"
+    );
+}
+
+fn trace_outcome(confirm: &Confirm, outcome: &Outcome) {
+    let channel = confirm.core.id.number;
+    let outcome = match outcome {
+        Outcome::Acked => "acked",
+        Outcome::Returned(_) => "returned",
+        Outcome::Nacked(_) => "nacked",
+        Outcome::Unknown { .. } => "unknown",
+    };
+    tracing::trace!(target: "amqp_client::publish", channel, seq = confirm.seq.0, outcome, "settled");
+}
+
+impl Deref for ConfirmChannel {
+    type Target = Methods;
+
+    fn deref(&self) -> &Methods {
+        &self.methods
+    }
+}
+
+impl fmt::Debug for ConfirmChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConfirmChannel").field(&self.methods.core().id.number).finish()
+    }
+}
+
+impl fmt::Debug for Confirm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Confirm").field(&self.seq.0).finish()
+    }
+}

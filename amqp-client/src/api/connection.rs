@@ -1,0 +1,191 @@
+//! Connections.
+
+use std::sync::Arc;
+
+use amqp_codec::{ReplyCode, ShortStr, TooLong};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Channel;
+use super::channel::ChannelCore;
+use super::request::{Call, closing};
+use crate::config::{ConnectOptions, Deadlines};
+use crate::driver::{self, Shared};
+use crate::error::{Closed, Error, Operation};
+use crate::negotiate::Negotiated;
+use crate::proto::{Reply, ServerInfo};
+
+/// An open connection to a broker.
+///
+/// Clones are the same connection. It stays open while any handle of it, of its channels, consumers or
+/// confirms is left. When the last one is dropped, the connection closes politely in the background: publishes
+/// get their confirms, within half of the close deadline, and connection.close is sent.
+#[derive(Clone)]
+pub struct Connection {
+    core: Arc<ConnectionCore>,
+}
+
+/// What all handles of a connection hold on to.
+pub(crate) struct ConnectionCore {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) deadlines: Deadlines,
+}
+
+impl ConnectionCore {
+    pub(crate) fn new(shared: Arc<Shared>, deadlines: Deadlines) -> Self {
+        ConnectionCore { shared, deadlines }
+    }
+
+    fn start_close(&self, code: ReplyCode, text: ShortStr<'static>) {
+        let now = tokio::time::Instant::now().into_std();
+        self.shared.with(|state| state.conn.close(now, code, text));
+    }
+}
+
+impl Drop for ConnectionCore {
+    fn drop(&mut self) {
+        self.start_close(ReplyCode::REPLY_SUCCESS, ShortStr::default());
+    }
+}
+
+impl Connection {
+    /// Connects, by an `amqp://` URI or by [`ConnectOptions`], and does the handshake.
+    ///
+    /// Needs a tokio runtime with I/O and time enabled; the connection's task is spawned on it.
+    ///
+    /// # Errors
+    /// Within the connect deadline (30 s unless said), one that says how far it got:
+    /// [`ErrorKind::Config`](crate::error::ErrorKind::Config), `Connect`, `Handshake` or `Timeout`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt; nothing stays behind.
+    pub async fn open<O>(options: O) -> Result<Connection, Error>
+    where
+        O: TryInto<ConnectOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        Ok(Connection { core: driver::connect(options).await? })
+    }
+
+    /// Does the handshake over a stream that is connected already: a Unix socket, a tunnel, one end of a
+    /// [`tokio::io::duplex`]. The addresses in the options are not used.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), within the handshake deadline.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt and drops the stream.
+    pub async fn open_over<T>(transport: T, options: ConnectOptions) -> Result<Connection, Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        Ok(Connection { core: driver::open_over(transport, options).await? })
+    }
+
+    /// Opens a channel (channel.open).
+    ///
+    /// # Errors
+    /// All channels the connection may have are open; the connection ends; no answer within the RPC deadline.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the channel again.
+    pub async fn open_channel(&self) -> Result<Channel, Error> {
+        let core = &self.core;
+        let (request, id) = core.shared.with(|state| {
+            let request = state.new_request();
+            match state.conn.open_channel(request) {
+                Ok(id) => Ok((request, id)),
+                Err(error) => {
+                    state.forget_request(request);
+                    Err(error)
+                }
+            }
+        })?;
+        let call = Call::new(core.shared.clone(), request, id);
+        let operation = Operation::Reply(amqp_codec::MethodId::CHANNEL_OPEN);
+        call.within(core.deadlines.rpc, operation, |reply| matches!(reply, Reply::Channel(_)).then_some(()))
+            .await?;
+        Ok(Channel::new(ChannelCore::new(core.clone(), id)))
+    }
+
+    /// Closes the connection (connection.close, reply code 200) and waits until it is closed.
+    ///
+    /// Nothing new is taken from now on. Publishes that wait for their confirm get half of the close deadline
+    /// to be settled; the rest of it is the server's to answer. Everything else that is pending on the
+    /// connection fails with how it was closed.
+    ///
+    /// # Errors
+    /// The connection ended otherwise: the server closed it first, it broke, or the server did not answer in time.
+    /// It is over in any case.
+    ///
+    /// # Cancel safety
+    /// The connection closes even if the future is dropped once it was polled.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.close_saying(ReplyCode::REPLY_SUCCESS, ShortStr::default()).await
+    }
+
+    /// [`close`](Self::close) with a reply code and a text for the server's log.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close); a text of more than 255 bytes.
+    ///
+    /// # Cancel safety
+    /// As [`close`](Self::close).
+    pub async fn close_with<S>(&self, code: ReplyCode, text: S) -> Result<(), Error>
+    where
+        S: TryInto<ShortStr<'static>>,
+        TooLong: From<S::Error>,
+    {
+        let text = text.try_into().map_err(TooLong::from)?;
+        self.close_saying(code, text).await
+    }
+
+    async fn close_saying(&self, code: ReplyCode, text: ShortStr<'static>) -> Result<(), Error> {
+        self.core.start_close(code, text);
+        closing(self.closed().await)
+    }
+
+    /// Waits until the connection has ended, in whichever way, and its task is gone.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn closed(&self) -> Arc<Closed> {
+        let mut ended = self.core.shared.ended();
+        match ended.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(closed)) => closed.clone(),
+            // The sender lives in the state this handle shares.
+            Ok(None) | Err(_) => Arc::new(Closed::by_transport(crate::error::CloseCause::Abandoned)),
+        }
+    }
+
+    /// Whether the connection takes requests.
+    pub fn is_open(&self) -> bool {
+        self.core.shared.lock().conn.is_open()
+    }
+
+    /// The broker's reason for not taking publishes at the moment (connection.blocked), if it does not.
+    pub fn blocked(&self) -> Option<ShortStr<'static>> {
+        self.core.shared.lock().conn.blocked().cloned()
+    }
+
+    /// What the server says of itself.
+    pub fn server(&self) -> ServerInfo {
+        self.core.shared.lock().conn.server().clone()
+    }
+
+    /// What was agreed on with the server.
+    pub fn negotiated(&self) -> Option<Negotiated> {
+        self.core.shared.lock().conn.negotiated()
+    }
+
+    /// How many channels hold a number, those that are closing included.
+    pub fn open_channels(&self) -> usize {
+        self.core.shared.lock().conn.open_channels()
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("open", &self.is_open()).finish_non_exhaustive()
+    }
+}

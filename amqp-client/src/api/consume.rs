@@ -1,0 +1,293 @@
+//! Consuming: deliveries, and the acks for them.
+
+use std::fmt;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use amqp_codec::{MethodId, ShortStr, Table, Value, basic};
+use bytes::Bytes;
+use futures_core::Stream;
+
+use super::channel::{ChannelCore, pick};
+use crate::driver::ConsumerEnd;
+use crate::error::{Closed, Error, UsageError};
+use crate::proto::{self, ChannelView, ConsumerId, DeliveryTag, Settle};
+
+/// What to consume, and how (basic.consume).
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct Consume {
+    pub(super) method: basic::Consume<'static>,
+}
+
+impl Consume {
+    /// The messages of this queue, with acks, not exclusive. An empty name is the queue declared last on the channel.
+    pub fn new(queue: ShortStr<'static>) -> Self {
+        Consume { method: basic::Consume { queue, ..Default::default() } }
+    }
+
+    /// A consumer tag of your own; it must be unique on the channel. The server makes one otherwise.
+    pub fn tag(mut self, tag: ShortStr<'static>) -> Self {
+        self.method.consumer_tag = tag;
+        self
+    }
+
+    /// The server takes deliveries as acked when it has sent them: they may be lost with the connection.
+    pub fn no_ack(mut self) -> Self {
+        self.method.no_ack = true;
+        self
+    }
+
+    /// No other consumer may be on the queue.
+    pub fn exclusive(mut self) -> Self {
+        self.method.exclusive = true;
+        self
+    }
+
+    /// No messages that were published on this connection. RabbitMQ ignores it.
+    pub fn no_local(mut self) -> Self {
+        self.method.no_local = true;
+        self
+    }
+
+    /// An argument such as `x-priority`.
+    pub fn argument<'v>(mut self, name: ShortStr<'static>, value: impl Into<Value<'v>>) -> Self {
+        self.method.arguments.extend([(name, value.into())]);
+        self
+    }
+
+    /// All arguments at once.
+    pub fn arguments(mut self, arguments: Table<'static>) -> Self {
+        self.method.arguments = arguments;
+        self
+    }
+}
+
+/// The deliveries of one consumer. It ends after what has arrived was handed out, when the consumer
+/// [is cancelled](Self::cancel), or the server cancels it, and with an error when the channel closes.
+///
+/// Dropping it cancels the consumer in the background; deliveries it has not handed out go back to their
+/// queue. Those it has handed out are untouched: ack, nack or reject them as usual.
+pub struct Consumer {
+    core: Arc<ChannelCore>,
+    id: ConsumerId,
+    tag: ShortStr<'static>,
+    cancelled_by_server: bool,
+}
+
+/// Why a consumer's stream broke off.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("the consumer's channel: {0}")]
+pub struct ConsumerError(#[source] pub Arc<Closed>);
+
+impl Consumer {
+    pub(super) async fn start(core: &Arc<ChannelCore>, consume: Consume) -> Result<Self, Error> {
+        let send = |view: &mut ChannelView<'_, usize>, request| view.consume(request, &consume.method);
+        let mut id = None;
+        let call = core.start_call(send, |state, request| {
+            state.add_consumer(core.slot, ConsumerId(request));
+            id = Some(ConsumerId(request));
+        })?;
+        let operation = crate::error::Operation::Reply(MethodId::BASIC_CONSUME);
+        let ok = call.within(core.deadlines().rpc, operation, pick!(BasicConsumeOk)).await?;
+        // Set by the call that was sent.
+        let id = id.ok_or(UsageError::NoChannel)?;
+        Ok(Consumer { core: core.clone(), id, tag: ok.consumer_tag, cancelled_by_server: false })
+    }
+
+    /// The consumer tag.
+    pub fn tag(&self) -> &ShortStr<'static> {
+        &self.tag
+    }
+
+    /// Whether the server ended the consumer, as it does when the queue is deleted.
+    pub fn is_cancelled_by_server(&self) -> bool {
+        self.cancelled_by_server
+    }
+
+    /// Stops the consumer (basic.cancel). What has arrived before the answer is still in the stream, which then ends.
+    ///
+    /// # Errors
+    /// The channel or connection ends; no answer within the RPC deadline.
+    ///
+    /// # Cancel safety
+    /// The cancel is sent even if the future is dropped once it was polled.
+    pub async fn cancel(&mut self) -> Result<(), Error> {
+        let cancel = basic::Cancel { consumer_tag: self.tag.clone(), ..Default::default() };
+        let send = |view: &mut ChannelView<'_, usize>, request| view.call(request, &cancel);
+        self.core.call(MethodId::BASIC_CANCEL, send, pick!(BasicCancelOk)).await?;
+        self.core.shared().with(|state| state.consumer_cancelled(self.id));
+        Ok(())
+    }
+}
+
+impl Stream for Consumer {
+    type Item = Result<Delivery, ConsumerError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.core.shared().lock().poll_delivery(self.id, cx.waker());
+        match next {
+            None => Poll::Pending,
+            Some(Ok(message)) => Poll::Ready(Some(Ok(Delivery::new(self.core.clone(), message)))),
+            Some(Err(None | Some(ConsumerEnd::Cancelled))) => Poll::Ready(None),
+            Some(Err(Some(ConsumerEnd::CancelledByServer))) => {
+                self.cancelled_by_server = true;
+                Poll::Ready(None)
+            }
+            Some(Err(Some(ConsumerEnd::ChannelClosed(closed)))) => {
+                self.core.shared().lock().forget_consumer(self.id);
+                Poll::Ready(Some(Err(ConsumerError(closed))))
+            }
+        }
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.core.shared().with(|state| state.drop_consumer(self.id));
+    }
+}
+
+/// A message from a queue. It derefs to [`proto::Delivery`] for what is in it.
+///
+/// Unless it was asked for without acks, it must be acked, nacked or rejected. Dropping it does none of that:
+/// the broker keeps it for this channel, and delivers it anew when the channel closes.
+#[must_use = "a delivery stays with this channel until it is acked, nacked or rejected"]
+pub struct Delivery {
+    message: proto::Delivery,
+    acker: Acker,
+}
+
+impl Delivery {
+    pub(super) fn new(core: Arc<ChannelCore>, message: proto::Delivery) -> Self {
+        let acker = Acker { core, tag: message.tag() };
+        Delivery { message, acker }
+    }
+
+    /// What settles the delivery, to be kept or sent elsewhere without the message.
+    pub fn acker(&self) -> Acker {
+        self.acker.clone()
+    }
+
+    /// The body, and what settles the delivery.
+    pub fn into_parts(self) -> (Bytes, Acker) {
+        (self.message.into_body(), self.acker)
+    }
+
+    /// See [`Acker::ack`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ack(&self) -> Result<(), UsageError> {
+        self.acker.ack()
+    }
+
+    /// See [`Acker::nack`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn nack(&self, requeue: bool) -> Result<(), UsageError> {
+        self.acker.nack(requeue)
+    }
+
+    /// See [`Acker::reject`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reject(&self, requeue: bool) -> Result<(), UsageError> {
+        self.acker.reject(requeue)
+    }
+}
+
+impl Deref for Delivery {
+    type Target = proto::Delivery;
+
+    fn deref(&self) -> &proto::Delivery {
+        &self.message
+    }
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message.fmt(f)
+    }
+}
+
+/// What acks, nacks or rejects one delivery, from whichever task. Its calls put a method into the outgoing
+/// buffer and do not wait.
+///
+/// It knows its channel incarnation: an ack through a channel that was closed, or twice, is refused here, and
+/// nothing is sent.
+#[derive(Clone)]
+pub struct Acker {
+    core: Arc<ChannelCore>,
+    tag: DeliveryTag,
+}
+
+impl Acker {
+    /// The delivery's tag.
+    pub fn tag(&self) -> DeliveryTag {
+        self.tag
+    }
+
+    /// The message was taken care of (basic.ack).
+    ///
+    /// # Errors
+    /// The delivery was settled before or needs no ack; the channel is not open any more. Nothing is sent.
+    pub fn ack(&self) -> Result<(), UsageError> {
+        self.settle(false, Settle::Ack)
+    }
+
+    /// This message and all outstanding ones before it on the channel were taken care of (basic.ack, multiple).
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn ack_multiple(&self) -> Result<(), UsageError> {
+        self.settle(true, Settle::Ack)
+    }
+
+    /// The message was not taken care of (basic.nack): back into its queue, or else dropped or dead-lettered.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn nack(&self, requeue: bool) -> Result<(), UsageError> {
+        self.settle(false, Settle::Nack { requeue })
+    }
+
+    /// [`nack`](Self::nack) for this message and all outstanding ones before it on the channel.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn nack_multiple(&self, requeue: bool) -> Result<(), UsageError> {
+        self.settle(true, Settle::Nack { requeue })
+    }
+
+    /// The message was not taken care of (basic.reject, which every broker knows).
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn reject(&self, requeue: bool) -> Result<(), UsageError> {
+        self.settle(false, Settle::Reject { requeue })
+    }
+
+    fn settle(&self, multiple: bool, how: Settle) -> Result<(), UsageError> {
+        self.core.with(|view| view.settle(self.tag, multiple, how))
+    }
+}
+
+impl fmt::Debug for Acker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Acker").field(&self.tag.number()).finish()
+    }
+}
+
+/// A message that basic.get brought.
+#[derive(Debug)]
+pub struct Got {
+    /// The message.
+    pub delivery: Delivery,
+    /// How many messages are left in the queue.
+    pub message_count: u32,
+}

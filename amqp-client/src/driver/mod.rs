@@ -1,0 +1,12 @@
+//! One task a connection: the only place that knows a socket and asks the clock.
+//!
+//! The handles of the `api` and the task share one [`State`] behind one short lock. A handle puts what it
+//! wants to send into the outgoing buffer itself and wakes the task if that sleeps; the task writes what
+//! has gathered, reads, and tells the handles what came of it.
+
+mod connect;
+mod state;
+mod task;
+
+pub(crate) use connect::{connect, open_over};
+pub(crate) use state::{ConsumerEnd, PublishKey, Shared, State};

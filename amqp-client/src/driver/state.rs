@@ -1,0 +1,629 @@
+//! What the handles and the task share.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+
+use amqp_codec::MethodId;
+use parking_lot::{Mutex, MutexGuard};
+use slab::Slab;
+use tokio::sync::watch;
+
+use crate::error::{Closed, HandshakeError, NotSent, UsageError};
+use crate::message::Publication;
+use crate::outcome::{Counts, Outcome, Returned};
+use crate::proto::{
+    ChannelId, ConfirmStatus, Connection, ConsumerId, Delivery, Event, PublishSeq, Reply, RequestError, RequestId, Settle,
+};
+
+/// How many returned messages wait for a reader before the oldest are given up.
+const RETURNS_KEPT: usize = 1024;
+
+/// The state of one connection, and how it ended once its task is gone.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    ended: watch::Sender<Option<Arc<Closed>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(conn: Connection<PublishKey>) -> Self {
+        Shared { state: Mutex::new(State::new(conn)), ended: watch::Sender::new(None) }
+    }
+
+    /// Locks the state for something that makes no events and needs nobody woken.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Does something with the state, then hands out the events that made, and wakes the task and whoever
+    /// is concerned, after the lock is released.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut wakes = Vec::new();
+        let result = {
+            let mut state = self.state.lock();
+            let result = act(&mut state);
+            state.hand_out_events(&mut wakes);
+            wakes.extend(state.parked.take());
+            result
+        };
+        wake_all(wakes);
+        result
+    }
+
+    /// The same, for the task itself.
+    pub(super) fn with_task<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut wakes = Vec::new();
+        let result = {
+            let mut state = self.state.lock();
+            let result = act(&mut state);
+            state.hand_out_events(&mut wakes);
+            result
+        };
+        wake_all(wakes);
+        result
+    }
+
+    /// The connection's task is gone.
+    pub(crate) fn end(&self, closed: Arc<Closed>) {
+        self.ended.send_replace(Some(closed));
+    }
+
+    /// How the connection ended; resolves when its task is gone.
+    pub(crate) fn ended(&self) -> watch::Receiver<Option<Arc<Closed>>> {
+        self.ended.subscribe()
+    }
+}
+
+fn wake_all(wakes: Vec<Waker>) {
+    for waker in wakes {
+        waker.wake();
+    }
+}
+
+/// Where the outcome of a publish is waited for.
+pub(crate) type PublishKey = usize;
+
+pub(crate) struct State {
+    pub(crate) conn: Connection<PublishKey>,
+    publishes: Slab<PublishSlot>,
+    requests: HashMap<RequestId, RequestSlot>,
+    pub(crate) channels: Slab<ChannelSlot>,
+    /// The slots of the channels that are open, by number.
+    by_number: HashMap<u16, usize>,
+    consumers: HashMap<ConsumerId, ConsumerSlot>,
+    handshake: Option<Result<(), HandshakeError>>,
+    handshake_waker: Option<Waker>,
+    /// Channels somebody waits on for room in flight or for confirms.
+    awaited: Vec<usize>,
+    /// Set while the task sleeps.
+    parked: Option<Waker>,
+}
+
+struct PublishSlot {
+    channel: usize,
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+    /// Nobody waits for the outcome any more.
+    dropped: bool,
+}
+
+enum RequestSlot {
+    Waiting(Option<Waker>),
+    Done(Result<Reply, RequestError>),
+}
+
+/// What the handles of one channel share.
+pub(crate) struct ChannelSlot {
+    id: ChannelId,
+    pub(crate) closed: Option<Arc<Closed>>,
+    /// What became of the publishes of a channel that has closed.
+    final_counts: Counts,
+    /// Who waits for room, first come first served.
+    waiters: VecDeque<RoomWaiter>,
+    next_waiter: u64,
+    /// Who waits for confirms.
+    settle_waiters: Vec<(PublishSeq, Waker)>,
+    consumers: Vec<ConsumerId>,
+    returns: ReturnsQueue,
+}
+
+struct RoomWaiter {
+    key: u64,
+    body_len: usize,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct ReturnsQueue {
+    queue: VecDeque<Returned>,
+    missed: u64,
+    wanted: bool,
+    waker: Option<Waker>,
+}
+
+#[derive(Default)]
+struct ConsumerSlot {
+    channel: usize,
+    queue: VecDeque<Delivery>,
+    waker: Option<Waker>,
+    end: Option<ConsumerEnd>,
+}
+
+/// Why a consumer gets nothing more.
+#[derive(Debug, Clone)]
+pub(crate) enum ConsumerEnd {
+    Cancelled,
+    CancelledByServer,
+    ChannelClosed(Arc<Closed>),
+}
+
+impl State {
+    fn new(conn: Connection<PublishKey>) -> Self {
+        State {
+            conn,
+            publishes: Slab::new(),
+            requests: HashMap::new(),
+            channels: Slab::new(),
+            by_number: HashMap::new(),
+            consumers: HashMap::new(),
+            handshake: None,
+            handshake_waker: None,
+            awaited: Vec::new(),
+            parked: None,
+        }
+    }
+
+    // ----- the task -----
+
+    /// The task goes to sleep, or `None`: is awake.
+    pub(super) fn set_parked(&mut self, waker: Option<Waker>) {
+        self.parked = waker;
+    }
+
+    /// The task, if it sleeps: whoever puts something into the outgoing buffer wakes it.
+    pub(crate) fn take_parked(&mut self) -> Option<Waker> {
+        self.parked.take()
+    }
+
+    /// Hands out what has happened; whoever is to be woken goes into `wakes`.
+    pub(super) fn hand_out_events(&mut self, wakes: &mut Vec<Waker>) {
+        while let Some(event) = self.conn.poll_event() {
+            self.hand_out(event, wakes);
+        }
+        self.wake_awaited(wakes);
+    }
+
+    fn hand_out(&mut self, event: Event<PublishKey>, wakes: &mut Vec<Waker>) {
+        match event {
+            Event::Settled(key, outcome) => self.settled(key, outcome, wakes),
+            Event::Delivered(consumer, delivery) => self.delivered(consumer, delivery, wakes),
+            Event::Reply(request, result) => {
+                if let Some(slot) = self.requests.get_mut(&request) {
+                    let before = std::mem::replace(slot, RequestSlot::Done(result));
+                    if let RequestSlot::Waiting(Some(waker)) = before {
+                        wakes.push(waker);
+                    }
+                }
+            }
+            Event::Returned(id, returned) => {
+                if let Some(slot) = self.by_number.get(&id.number) {
+                    self.channels[*slot].returns.push(*returned, wakes);
+                }
+            }
+            Event::ConsumerCancelled(_, consumer) => {
+                self.end_consumer(consumer, ConsumerEnd::CancelledByServer, wakes);
+            }
+            Event::ChannelClosed(id, closed, counts) => self.channel_closed(id, &closed, counts, wakes),
+            Event::Opened => self.handshake_done(Ok(()), wakes),
+            Event::HandshakeFailed(error) => self.handshake_done(Err(error), wakes),
+            Event::Blocked(reason) => tracing::warn!(%reason, "the broker has blocked the connection"),
+            Event::Unblocked => tracing::info!("the broker has unblocked the connection"),
+            Event::Closed(closed) => tracing::debug!(%closed, "connection closed"),
+        }
+    }
+
+    // ----- the handshake -----
+
+    fn handshake_done(&mut self, result: Result<(), HandshakeError>, wakes: &mut Vec<Waker>) {
+        self.handshake = Some(result);
+        wakes.extend(self.handshake_waker.take());
+    }
+
+    pub(super) fn poll_handshake(&mut self, waker: &Waker) -> Option<Result<(), HandshakeError>> {
+        if self.handshake.is_none() {
+            self.handshake_waker = Some(waker.clone());
+        }
+        self.handshake.clone()
+    }
+
+    // ----- channels -----
+
+    pub(crate) fn add_channel(&mut self, id: ChannelId) -> usize {
+        let slot = self.channels.insert(ChannelSlot {
+            id,
+            closed: None,
+            final_counts: Counts::default(),
+            waiters: VecDeque::new(),
+            next_waiter: 0,
+            settle_waiters: Vec::new(),
+            consumers: Vec::new(),
+            returns: ReturnsQueue::default(),
+        });
+        self.by_number.insert(id.number, slot);
+        slot
+    }
+
+    /// The last handle of a channel is gone: it closes when its publishes are settled.
+    pub(crate) fn drop_channel(&mut self, slot: usize) {
+        let channel = self.channels.remove(slot);
+        if self.by_number.get(&channel.id.number) == Some(&slot) {
+            self.by_number.remove(&channel.id.number);
+        }
+        self.awaited.retain(|awaited| *awaited != slot);
+        for consumer in channel.consumers {
+            self.consumers.remove(&consumer);
+        }
+        if let Ok(mut view) = self.conn.channel(channel.id) {
+            view.close_when_settled(None);
+        }
+    }
+
+    fn channel_closed(&mut self, id: ChannelId, closed: &Arc<Closed>, counts: Counts, wakes: &mut Vec<Waker>) {
+        tracing::debug!(channel = id.number, %closed, "channel closed");
+        let Some(slot) = self.by_number.remove(&id.number) else { return };
+        let channel = &mut self.channels[slot];
+        channel.closed = Some(closed.clone());
+        channel.final_counts = counts;
+        wakes.extend(channel.waiters.iter().map(|waiter| waiter.waker.clone()));
+        wakes.extend(channel.settle_waiters.drain(..).map(|(_, waker)| waker));
+        wakes.extend(channel.returns.waker.take());
+        for consumer in std::mem::take(&mut channel.consumers) {
+            self.end_consumer(consumer, ConsumerEnd::ChannelClosed(closed.clone()), wakes);
+        }
+    }
+
+    /// Why the channel cannot be used, in place of proto's "no such channel".
+    pub(crate) fn explain(&self, slot: usize, error: UsageError) -> UsageError {
+        match (&error, &self.channels[slot].closed) {
+            (UsageError::NoChannel | UsageError::ConnectionClosed(_), Some(closed)) => {
+                UsageError::ChannelClosed(closed.clone())
+            }
+            _ => error,
+        }
+    }
+
+    // ----- requests -----
+
+    /// Registers a request before it is sent.
+    pub(crate) fn new_request(&mut self) -> RequestId {
+        let request = self.conn.next_request();
+        self.requests.insert(request, RequestSlot::Waiting(None));
+        request
+    }
+
+    /// It was not sent after all.
+    pub(crate) fn forget_request(&mut self, request: RequestId) {
+        self.requests.remove(&request);
+    }
+
+    pub(crate) fn poll_request(
+        &mut self,
+        request: RequestId,
+        waker: &Waker,
+    ) -> Option<Result<Reply, RequestError>> {
+        match self.requests.get_mut(&request)? {
+            RequestSlot::Waiting(waiting) => {
+                *waiting = Some(waker.clone());
+                None
+            }
+            RequestSlot::Done(_) => match self.requests.remove(&request)? {
+                RequestSlot::Done(result) => Some(result),
+                RequestSlot::Waiting(_) => None,
+            },
+        }
+    }
+
+    /// The caller gave up: the answer goes to nobody, and what it brings, or has brought, is undone.
+    pub(crate) fn abandon_request(&mut self, request: RequestId, channel: ChannelId) {
+        let Some(slot) = self.requests.remove(&request) else { return };
+        let Ok(mut view) = self.conn.channel(channel) else { return };
+        match slot {
+            RequestSlot::Waiting(_) => view.abandon(request),
+            RequestSlot::Done(Err(_)) | RequestSlot::Done(Ok(Reply::Got(None))) => {}
+            RequestSlot::Done(Ok(Reply::Got(Some((delivery, _))))) => {
+                // Refused where the get asked for no ack: the message is gone then, as documented.
+                let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
+            }
+            RequestSlot::Done(Ok(Reply::Channel(_) | Reply::Committed(_) | Reply::RolledBack(_))) => {
+                view.close_when_settled(None);
+            }
+            RequestSlot::Done(Ok(Reply::Method(method))) => match method.id() {
+                MethodId::CONFIRM_SELECT_OK | MethodId::TX_SELECT_OK => view.close_when_settled(None),
+                MethodId::BASIC_CONSUME_OK => view.forget_consumer(ConsumerId(request)),
+                _ => {}
+            },
+        }
+        self.consumers.remove(&ConsumerId(request));
+    }
+
+    // ----- publishes -----
+
+    /// Publishes a message that is to be confirmed. On failure it is given back.
+    pub(crate) fn publish(
+        &mut self,
+        slot: usize,
+        publication: Publication,
+    ) -> Result<(PublishKey, PublishSeq), (NotSent, Publication)> {
+        let channel = self.channels[slot].id;
+        let view = self.conn.channel(channel).map_err(NotSent::from);
+        match view.and_then(|view| view.admit(&publication.message)) {
+            Ok(admitted) => {
+                let publish = PublishSlot { channel: slot, outcome: None, waker: None, dropped: false };
+                let key = self.publishes.insert(publish);
+                match admitted.publish(publication, key) {
+                    Some(seq) => Ok((key, seq)),
+                    // A channel of this type is in confirm mode; its publishes have numbers.
+                    None => Ok((key, PublishSeq(0))),
+                }
+            }
+            Err(reason) => Err((self.explain_not_sent(slot, reason), publication)),
+        }
+    }
+
+    /// Publishes a message that is not confirmed. On failure it is given back.
+    pub(crate) fn publish_unconfirmed(
+        &mut self,
+        slot: usize,
+        publication: Publication,
+    ) -> Result<(), (NotSent, Publication)> {
+        let channel = self.channels[slot].id;
+        let view = self.conn.channel(channel).map_err(NotSent::from);
+        match view.and_then(|view| view.admit(&publication.message)) {
+            Ok(admitted) => {
+                admitted.publish(publication, PublishKey::MAX);
+                Ok(())
+            }
+            Err(reason) => Err((self.explain_not_sent(slot, reason), publication)),
+        }
+    }
+
+    fn explain_not_sent(&self, slot: usize, reason: NotSent) -> NotSent {
+        match reason {
+            NotSent::Usage(error) => NotSent::Usage(self.explain(slot, error)),
+            NotSent::Full | NotSent::Blocked => reason,
+        }
+    }
+
+    fn settled(&mut self, key: PublishKey, outcome: Outcome, wakes: &mut Vec<Waker>) {
+        let Some(publish) = self.publishes.get_mut(key) else { return };
+        if !publish.dropped {
+            publish.outcome = Some(outcome);
+            wakes.extend(publish.waker.take());
+            return;
+        }
+        let channel = self.publishes.remove(key).channel;
+        if let (Outcome::Returned(returned), Some(channel)) = (outcome, self.channels.get_mut(channel)) {
+            channel.returns.push(*returned, wakes);
+        }
+    }
+
+    pub(crate) fn poll_outcome(&mut self, key: PublishKey, waker: &Waker) -> Option<Outcome> {
+        let publish = self.publishes.get_mut(key)?;
+        match publish.outcome.take() {
+            Some(outcome) => {
+                self.publishes.remove(key);
+                Some(outcome)
+            }
+            None => {
+                if !publish.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                    publish.waker = Some(waker.clone());
+                }
+                None
+            }
+        }
+    }
+
+    /// Nobody waits for the outcome any more. Should the message come back, it goes to the returns stream.
+    pub(crate) fn drop_confirm(&mut self, key: PublishKey) -> Option<Waker> {
+        let publish = self.publishes.get_mut(key)?;
+        publish.dropped = true;
+        let outcome = publish.outcome.take()?;
+        let channel = self.publishes.remove(key).channel;
+        let mut wakes = Vec::new();
+        if let (Outcome::Returned(returned), Some(channel)) = (outcome, self.channels.get_mut(channel)) {
+            channel.returns.push(*returned, &mut wakes);
+        }
+        wakes.pop()
+    }
+
+    // ----- waiting for room and for confirms -----
+
+    /// Whether somebody waits for room on this channel already.
+    pub(crate) fn has_room_waiters(&self, slot: usize) -> bool {
+        !self.channels[slot].waiters.is_empty()
+    }
+
+    /// Queues for room.
+    pub(crate) fn add_room_waiter(&mut self, slot: usize, body_len: usize, waker: &Waker) -> u64 {
+        let channel = &mut self.channels[slot];
+        let key = channel.next_waiter;
+        channel.next_waiter += 1;
+        channel.waiters.push_back(RoomWaiter { key, body_len, waker: waker.clone() });
+        self.await_channel(slot);
+        key
+    }
+
+    /// Whether this waiter is the first; otherwise it goes on waiting.
+    pub(crate) fn is_first_waiter(&mut self, slot: usize, key: u64, waker: &Waker) -> bool {
+        let waiters = &mut self.channels[slot].waiters;
+        if let Some(waiter) = waiters.iter_mut().find(|waiter| waiter.key == key) {
+            waiter.waker.clone_from(waker);
+        }
+        waiters.front().is_some_and(|first| first.key == key)
+    }
+
+    /// The waiter has what it wanted, or gave up. The next one is looked after.
+    pub(crate) fn remove_room_waiter(&mut self, slot: usize, key: u64) {
+        self.channels[slot].waiters.retain(|waiter| waiter.key != key);
+    }
+
+    /// Waits until every publish up to `seq` has its outcome. `Some`: they have, and these are the counts.
+    pub(crate) fn poll_settled(&mut self, slot: usize, seq: PublishSeq, waker: &Waker) -> Option<Counts> {
+        let channel = &mut self.channels[slot];
+        if channel.closed.is_some() {
+            return Some(channel.final_counts);
+        }
+        let view = self.conn.channel(channel.id).ok()?;
+        if view.settled_through(seq) {
+            return Some(view.confirm_status().unwrap_or_default().counts);
+        }
+        channel.settle_waiters.push((seq, waker.clone()));
+        self.await_channel(slot);
+        None
+    }
+
+    /// How the publishes of a channel in confirm mode stand.
+    pub(crate) fn confirm_status(&mut self, slot: usize) -> ConfirmStatus {
+        let channel = &self.channels[slot];
+        if channel.closed.is_some() {
+            return ConfirmStatus { counts: channel.final_counts, ..ConfirmStatus::default() };
+        }
+        let view = self.conn.channel(channel.id).ok();
+        view.and_then(|view| view.confirm_status()).unwrap_or_default()
+    }
+
+    fn await_channel(&mut self, slot: usize) {
+        if !self.awaited.contains(&slot) {
+            self.awaited.push(slot);
+        }
+    }
+
+    /// Wakes the first of those who wait for room, where there is some, and those whose confirms are in.
+    fn wake_awaited(&mut self, wakes: &mut Vec<Waker>) {
+        let State { conn, channels, awaited, .. } = self;
+        awaited.retain(|slot| {
+            let channel = &mut channels[*slot];
+            if let Ok(view) = conn.channel(channel.id) {
+                if let Some(first) = channel.waiters.front()
+                    && view.room_for(first.body_len).is_ok()
+                {
+                    wakes.push(first.waker.clone());
+                }
+                let settled = |(seq, _): &mut (PublishSeq, Waker)| view.settled_through(*seq);
+                wakes.extend(channel.settle_waiters.extract_if(.., settled).map(|(_, waker)| waker));
+            }
+            !channel.waiters.is_empty() || !channel.settle_waiters.is_empty()
+        });
+    }
+
+    // ----- returns -----
+
+    /// The next returned message that no confirm is about, or how many were given up before it.
+    pub(crate) fn poll_returned(&mut self, slot: usize, waker: &Waker) -> Option<Option<Result<Returned, u64>>> {
+        let channel = &mut self.channels[slot];
+        let returns = &mut channel.returns;
+        returns.wanted = true;
+        if returns.missed > 0 {
+            return Some(Some(Err(std::mem::take(&mut returns.missed))));
+        }
+        match returns.queue.pop_front() {
+            Some(returned) => Some(Some(Ok(returned))),
+            None if channel.closed.is_some() => Some(None),
+            None => {
+                returns.waker = Some(waker.clone());
+                None
+            }
+        }
+    }
+
+    // ----- consumers -----
+
+    /// Registers a consumer before it is asked for: its first message may come with the answer.
+    pub(crate) fn add_consumer(&mut self, slot: usize, consumer: ConsumerId) {
+        self.consumers.insert(consumer, ConsumerSlot { channel: slot, ..ConsumerSlot::default() });
+        self.channels[slot].consumers.push(consumer);
+    }
+
+    fn delivered(&mut self, consumer: ConsumerId, delivery: Delivery, wakes: &mut Vec<Waker>) {
+        match self.consumers.get_mut(&consumer) {
+            Some(slot) => {
+                slot.queue.push_back(delivery);
+                wakes.extend(slot.waker.take());
+            }
+            // The consumer was dropped and its cancel is on the way: back into the queue.
+            None => {
+                let tag = delivery.tag();
+                if let Ok(mut view) = self.conn.channel(tag.channel()) {
+                    let _ = view.settle(tag, false, Settle::Nack { requeue: true });
+                }
+            }
+        }
+    }
+
+    fn end_consumer(&mut self, consumer: ConsumerId, end: ConsumerEnd, wakes: &mut Vec<Waker>) {
+        if let Some(slot) = self.consumers.get_mut(&consumer) {
+            slot.end.get_or_insert(end);
+            wakes.extend(slot.waker.take());
+        }
+    }
+
+    /// The next delivery; `Some(Err)` when there will be none any more.
+    pub(crate) fn poll_delivery(
+        &mut self,
+        consumer: ConsumerId,
+        waker: &Waker,
+    ) -> Option<Result<Delivery, Option<ConsumerEnd>>> {
+        let Some(slot) = self.consumers.get_mut(&consumer) else { return Some(Err(None)) };
+        match (slot.queue.pop_front(), &slot.end) {
+            (Some(delivery), _) => Some(Ok(delivery)),
+            (None, Some(end)) => Some(Err(Some(end.clone()))),
+            (None, None) => {
+                slot.waker = Some(waker.clone());
+                None
+            }
+        }
+    }
+
+    /// A cancel was answered: nothing more will come, what has come is still handed out.
+    pub(crate) fn consumer_cancelled(&mut self, consumer: ConsumerId) {
+        if let Some(slot) = self.consumers.get_mut(&consumer) {
+            slot.end.get_or_insert(ConsumerEnd::Cancelled);
+        }
+    }
+
+    /// It has said that it is over.
+    pub(crate) fn forget_consumer(&mut self, consumer: ConsumerId) {
+        self.consumers.remove(&consumer);
+    }
+
+    /// The consumer was dropped: it is cancelled, and what it has not handed out goes back to its queue.
+    pub(crate) fn drop_consumer(&mut self, consumer: ConsumerId) {
+        let Some(dropped) = self.consumers.remove(&consumer) else { return };
+        let Some(channel) = self.channels.get_mut(dropped.channel) else { return };
+        channel.consumers.retain(|other| *other != consumer);
+        if let Ok(mut view) = self.conn.channel(channel.id) {
+            if dropped.end.is_none() {
+                view.forget_consumer(consumer);
+            }
+            for delivery in dropped.queue {
+                // Refused for deliveries that need no ack: those are gone, as documented.
+                let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
+            }
+        }
+    }
+}
+
+impl ReturnsQueue {
+    fn push(&mut self, returned: Returned, wakes: &mut Vec<Waker>) {
+        if !self.wanted {
+            let Publication { exchange, routing_key, .. } = &returned.publication;
+            tracing::warn!(%exchange, %routing_key, code = returned.code.0, "message returned; nobody asked for returns");
+        }
+        if self.queue.len() >= RETURNS_KEPT {
+            self.queue.pop_front();
+            self.missed += 1;
+        }
+        self.queue.push_back(returned);
+        wakes.extend(self.waker.take());
+    }
+}

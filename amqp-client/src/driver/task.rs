@@ -1,0 +1,239 @@
+//! The task of a connection.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Buf;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::Sleep;
+
+use super::state::Shared;
+use crate::error::{CloseCause, Closed, IoError};
+use crate::proto::{Batch, Input};
+
+/// How much is read at once: this much at first, and twice as much each time that was not enough.
+const READ_SIZES: (usize, usize) = (4 * 1024, 128 * 1024);
+/// How many pieces one write takes.
+const SLICES: usize = 64;
+/// After how many rounds of writing and reading other tasks get their turn.
+const ROUNDS: usize = 16;
+/// How long the last bytes, such as a close-ok, may take to be written and the stream to be ended.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Moves bytes and time between the transport and the state until the connection is over.
+pub(super) struct Task<T> {
+    shared: Arc<Shared>,
+    transport: T,
+    input: Input,
+    read_size: usize,
+    batch: Batch,
+    /// Bytes given to the transport since the connection began.
+    written: u64,
+    /// Writing failed. What the peer said before is still read: it may tell why.
+    write_error: Option<io::Error>,
+    timer: Timer,
+    /// The connection is over: until when the last bytes may be written.
+    goodbye: Option<Instant>,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
+    pub(super) fn new(shared: Arc<Shared>, transport: T) -> Self {
+        let input = Input::new(*shared.lock().conn.limits());
+        Task {
+            shared,
+            transport,
+            input,
+            read_size: READ_SIZES.0,
+            batch: Batch::new(),
+            written: 0,
+            write_error: None,
+            timer: Timer::new(),
+            goodbye: None,
+        }
+    }
+
+    /// Writes until there is nothing left or the transport takes no more. Whether it took something.
+    fn write(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut progress = false;
+        while self.write_error.is_none() {
+            if self.batch.is_empty() && !self.next_batch(now) {
+                break;
+            }
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let used = self.batch.chunks_vectored(&mut slices);
+            match Pin::new(&mut self.transport).poll_write_vectored(cx, &slices[..used]) {
+                Poll::Ready(Ok(0)) => self.write_error = Some(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(count)) => {
+                    self.batch.advance(count);
+                    self.written += count as u64;
+                    progress = true;
+                }
+                Poll::Ready(Err(error)) => self.write_error = Some(error),
+                Poll::Pending => break,
+            }
+        }
+        progress
+    }
+
+    fn next_batch(&mut self, now: Instant) -> bool {
+        let (batch, written) = (&mut self.batch, self.written);
+        self.shared.with_task(|state| {
+            state.set_parked(None);
+            state.conn.set_written(written);
+            state.conn.poll_transmit(now, batch)
+        })
+    }
+
+    /// Reads once and handles what came. Whether something did.
+    fn read(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let buffer = self.input.buffer();
+        buffer.reserve(self.read_size);
+        let room = buffer.capacity() - buffer.len();
+        let count = match pin!(self.transport.read_buf(buffer)).poll(cx) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(0)) => {
+                self.transport_ended(CloseCause::EndOfStream);
+                return true;
+            }
+            Poll::Ready(Ok(count)) => count,
+            Poll::Ready(Err(error)) => {
+                self.transport_ended(CloseCause::Io(IoError::from(error)));
+                return true;
+            }
+        };
+        if count == room {
+            self.read_size = (self.read_size * 2).min(READ_SIZES.1);
+        }
+        let shared = &self.shared;
+        let result = self.input.decode(|frames, source| {
+            shared.with_task(|state| state.conn.handle_frames(now, frames, source));
+        });
+        if let Err(error) = result {
+            shared.with_task(|state| state.conn.handle_input_error(now, error));
+        }
+        if let Some(negotiated) = shared.lock().conn.negotiated() {
+            self.input.set_frame_max(negotiated.frame_max);
+        }
+        true
+    }
+
+    fn transport_ended(&mut self, cause: CloseCause) {
+        let written = self.written;
+        self.shared.with_task(|state| state.conn.handle_transport_end(written, cause));
+        self.write_error.get_or_insert_with(|| io::ErrorKind::NotConnected.into());
+    }
+
+    /// Writes the last bytes and ends the stream.
+    fn poll_goodbye(&mut self, cx: &mut Context<'_>, now: Instant, until: Instant) -> Poll<()> {
+        self.write(cx, now);
+        if self.batch.is_empty() || self.write_error.is_some() {
+            if let Poll::Ready(_) = Pin::new(&mut self.transport).poll_shutdown(cx) {
+                return Poll::Ready(());
+            }
+        }
+        self.timer.poll(cx, Some(until), now)
+    }
+
+    /// One round of writing, reading and looking at the clock. `Ready` if it may be worth another one.
+    fn poll_round(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        let wrote = self.write(cx, now);
+        let may_read = !self.shared.lock().conn.is_overfull();
+        let read = may_read && self.read(cx, now);
+        if wrote || read {
+            return Poll::Ready(());
+        }
+        if let Some(error) = self.write_error.take() {
+            self.transport_ended(CloseCause::Io(IoError::from(error)));
+            return Poll::Ready(());
+        }
+        let (batch, waker) = (&mut self.batch, cx.waker());
+        let sleep_until = self.shared.with_task(|state| {
+            state.conn.stamp(now);
+            if state.conn.poll_timeout().is_some_and(|at| at <= now) {
+                state.conn.handle_timeout(now);
+                return None;
+            }
+            // Something was put in since the last look.
+            if batch.is_empty() && state.conn.poll_transmit(now, batch) {
+                return None;
+            }
+            state.set_parked(Some(waker.clone()));
+            Some(state.conn.poll_timeout())
+        });
+        match sleep_until {
+            None => Poll::Ready(()),
+            Some(deadline) => self.timer.poll(cx, deadline, now),
+        }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Future for Task<T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        for _ in 0..ROUNDS {
+            let now = tokio::time::Instant::now().into_std();
+            if this.goodbye.is_none() && this.shared.lock().conn.closed().is_some() {
+                this.goodbye = Some(now + GOODBYE);
+            }
+            let round = match this.goodbye {
+                Some(until) => return this.poll_goodbye(cx, now, until),
+                None => this.poll_round(cx, now),
+            };
+            if round.is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// However the task ends, also with its runtime, nobody goes on waiting.
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        let written = self.written;
+        let closed = self.shared.with_task(|state| {
+            state.conn.handle_transport_end(written, CloseCause::Abandoned);
+            state.conn.closed().cloned()
+        });
+        let abandoned = || Arc::new(Closed::by_transport(CloseCause::Abandoned));
+        self.shared.end(closed.unwrap_or_else(abandoned));
+    }
+}
+
+/// A timer that is set anew only when it would ring too late: deadlines mostly move away from now.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    armed: Option<Instant>,
+}
+
+impl Timer {
+    fn new() -> Self {
+        Timer { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), armed: None }
+    }
+
+    /// `Ready` when the deadline has come; it may be so a little early, never late.
+    fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>, now: Instant) -> Poll<()> {
+        let Some(deadline) = deadline else { return Poll::Pending };
+        if deadline <= now {
+            return Poll::Ready(());
+        }
+        if self.armed.is_none_or(|armed| armed > deadline || armed <= now) {
+            self.armed = Some(deadline);
+            self.sleep.as_mut().reset(deadline.into());
+        }
+        match self.sleep.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                self.armed = None;
+                Poll::Ready(())
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
