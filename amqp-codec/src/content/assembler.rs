@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use thiserror::Error;
 
 use super::header::{ContentHeader, FIXED};
@@ -385,7 +385,8 @@ impl<M> Content<M> {
             Some(body) => body,
             None => {
                 let mut bytes = self.bytes;
-                bytes.split_off((self.layout.body as usize).min(bytes.len()))
+                bytes.advance((self.layout.body as usize).min(bytes.len()));
+                bytes
             }
         }
     }
@@ -393,18 +394,37 @@ impl<M> Content<M> {
     /// The method, the properties with bytes of their own, and the body.
     pub fn into_parts(self) -> (M, Properties<'static>, Bytes) {
         let properties = self.properties().into_owned();
-        let body = self.to_body();
-        (self.method, properties, body)
+        let (method, rest) = self.split();
+        (method, properties, rest.into_body())
     }
 
     /// The same content with another method.
     pub fn map<N>(self, method: impl FnOnce(M) -> N) -> Content<N> {
+        let (old, rest) = self.split();
         Content {
-            method: method(self.method),
-            bytes: self.bytes,
-            layout: self.layout,
-            large: self.large,
+            method: method(old),
+            bytes: rest.bytes,
+            layout: rest.layout,
+            large: rest.large,
         }
+    }
+
+    fn split(self) -> (M, Content<()>) {
+        let Self {
+            method,
+            bytes,
+            layout,
+            large,
+        } = self;
+        (
+            method,
+            Content {
+                method: (),
+                bytes,
+                layout,
+                large,
+            },
+        )
     }
 }
 
