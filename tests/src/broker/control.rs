@@ -108,7 +108,7 @@ impl Broker {
     pub async fn try_eval(&self, expression: &str) -> Result<String, ControlError> {
         let mut command = self.command(self.0.install.erl_call());
         let address = format!("127.0.0.1:{}", self.0.ports.distribution);
-        command.args(["-address", &address, "-fetch_stdout", "-e"]);
+        command.args(["-address", &address, "-r", "-fetch_stdout", "-e"]);
         let source = format!(
             "{{Tag, Value}} = try {{ok, begin {expression} end}} catch Class:Reason -> {{error, {{Class, Reason}}}} end, \
              io:format(\"~ts ~0tp\", [Tag, Value]).\n"

@@ -58,13 +58,13 @@ pub enum StartError {
     #[error("cannot set up a RabbitMQ node: {0}")]
     Io(#[from] std::io::Error),
     /// The node ended, or was not ready in time.
-    #[error("RabbitMQ {version} {what}; the last of its log:\n{log}")]
+    #[error("RabbitMQ {version} {what}; from its log:\n{log}")]
     Node {
         /// The version.
         version: Version,
         /// What happened.
         what: String,
-        /// The last lines of its log.
+        /// The first error in its log, and the end of it.
         log: String,
     },
 }
@@ -267,7 +267,7 @@ impl Inner {
             return Err(StartError::Node {
                 version: self.version,
                 what,
-                log: tail(&self.log(), 40),
+                log: excerpt(self.log().get(before..).unwrap_or_default()),
             });
         }
     }
@@ -290,7 +290,21 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-fn tail(log: &str, lines: usize) -> String {
-    let skip = log.lines().count().saturating_sub(lines);
-    log.lines().skip(skip).collect::<Vec<_>>().join("\n")
+/// What a log says about a failure: the first error, and the end.
+fn excerpt(log: &str) -> String {
+    const FIRST: usize = 25;
+    const LAST: usize = 15;
+    let lines: Vec<&str> = log.lines().collect();
+    let first = lines
+        .iter()
+        .position(|line| line.contains("[error]"))
+        .unwrap_or(lines.len());
+    let last = lines.len().saturating_sub(LAST);
+    match first + FIRST < last {
+        true => {
+            let parts = [&lines[first..first + FIRST], &["..."], &lines[last..]];
+            parts.concat().join("\n")
+        }
+        false => lines[first.min(last)..].join("\n"),
+    }
 }

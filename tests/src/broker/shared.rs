@@ -59,6 +59,17 @@ impl Broker {
         }
     }
 
+    /// Writes what was declared so far to the disk. Without it a node that is [killed](Broker::kill) within seconds after
+    /// a declare has forgotten about it, messages and all.
+    ///
+    /// # Panics
+    /// The node does not answer.
+    pub async fn sync(&self) {
+        // A node that keeps its metadata in Khepri has written them before it answered.
+        self.eval("case whereis(mnesia_sup) of undefined -> ok; _ -> mnesia:sync_log() end")
+            .await;
+    }
+
     /// Raises the memory alarm: the node blocks connections that publish.
     ///
     /// # Panics
