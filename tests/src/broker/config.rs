@@ -2,26 +2,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rand::distr::{Alphanumeric, SampleString as _};
 
 use super::ports::Ports;
-use super::{Broker, Inner, StartError, Version, blocking};
-
-/// The files for a node that speaks TLS, in PEM.
-#[derive(Debug, Clone)]
-pub struct Tls {
-    /// The authority whose clients are trusted.
-    pub ca: PathBuf,
-    /// The node's certificate.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// Whether clients must have a certificate.
-    pub client_certificates: bool,
-}
+use super::{Broker, Inner, StartError, Tls, Version, blocking};
 
 /// A node to be.
 #[derive(Debug, Clone)]
@@ -57,10 +44,10 @@ impl Builder {
         self
     }
 
-    /// Has the node speak TLS on a second port.
+    /// Has the node speak TLS on a second port; the files must outlive the node's starts.
     #[must_use]
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
+    pub fn tls(mut self, tls: &Tls) -> Self {
+        self.tls = Some(tls.clone());
         self
     }
 

@@ -9,6 +9,7 @@ mod install;
 mod node;
 mod ports;
 mod shared;
+mod tls;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,10 +19,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-pub use config::{Builder, Tls};
+pub use config::Builder;
 pub use control::ControlError;
 pub use install::{NotInstalled, Version};
 pub use shared::Vhost;
+pub use tls::{Certificates, Tls};
 
 use install::Install;
 use node::{Node, Signal};

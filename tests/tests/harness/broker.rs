@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use amqp_codec::{MethodId, basic, confirm, connection, table};
-use amqp_tests::broker::ControlError;
+use amqp_tests::broker::{Certificates, ControlError};
 use amqp_tests::wire::Event;
 use amqp_tests::{Broker, RawClient, Version};
 
@@ -299,4 +299,40 @@ async fn killed_node_resets_its_connections() {
     let mut client = RawClient::open(broker.address(), "/").await;
     broker.kill().await;
     assert!(matches!(client.next().await, Event::Eof | Event::Reset(_)));
+}
+
+#[tokio::test]
+async fn node_speaks_tls_under_a_private_authority() {
+    let (known, unknown) = (Certificates::generate(), Certificates::generate());
+    let broker = Broker::builder(Version::V3_10)
+        .tls(&known.node(true))
+        .start()
+        .await;
+    // Erlang's own client, in the node: TLS in the harness would be a second implementation of what is under test.
+    let greeting = async |authority: &Certificates, client: &Certificates| {
+        broker
+            .try_eval(&format!(
+                "{{ok, Socket}} = ssl:connect(\"localhost\", {}, [binary, {{active, false}}, {{verify, verify_peer}}, \
+                 {{cacertfile, \"{}\"}}, {{certfile, \"{}\"}}, {{keyfile, \"{}\"}}]), \
+                 ok = ssl:send(Socket, <<\"AMQP\",0,0,9,1>>), {{ok, Bytes}} = ssl:recv(Socket, 11, 5000), Bytes",
+                broker.tls_address().port(),
+                authority.ca().display(),
+                client.client_certificate().display(),
+                client.client_key().display()
+            ))
+            .await
+    };
+    // Frame type 1, channel 0, four bytes of size, connection.start.
+    let start = greeting(&known, &known).await.unwrap();
+    assert!(
+        start.starts_with("<<1,0,0,") && start.ends_with(",0,10,0,10>>"),
+        "{start}"
+    );
+    let refused = greeting(&unknown, &known).await.unwrap_err().to_string();
+    assert!(refused.contains("unknown_ca"), "{refused}");
+    let refused = greeting(&known, &unknown).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("unknown_ca") || refused.contains("closed"),
+        "{refused}"
+    );
 }
