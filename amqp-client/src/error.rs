@@ -126,6 +126,12 @@ pub enum CloseCause {
     /// The peer did not answer a close in time.
     #[error("the peer did not answer the close in time")]
     CloseTimeout,
+    /// A consumer was not read, and what was delivered to it is more than it may keep.
+    #[error("a consumer that is not read has more than {budget} bytes waiting")]
+    ConsumerOverflow {
+        /// How much it may keep, in bytes.
+        budget: usize,
+    },
     /// The task of the connection was dropped, as happens when its runtime shuts down.
     #[error("the connection's task was dropped")]
     Abandoned,
@@ -182,14 +188,14 @@ impl Closed {
         }
     }
 
+    /// Closed by this library because of something that is not the caller's fault.
+    pub(crate) fn by_library(code: ReplyCode, cause: CloseCause) -> Self {
+        let text = short_text(&cause.to_string());
+        Closed { initiator: Initiator::Library, code, text, method: None, cause: Some(cause) }
+    }
+
     pub(crate) fn by_violation(violation: Violation) -> Self {
-        Closed {
-            initiator: Initiator::Library,
-            code: violation.code(),
-            text: short_text(&violation.to_string()),
-            method: None,
-            cause: Some(CloseCause::Violation(violation)),
-        }
+        Closed::by_library(violation.code(), CloseCause::Violation(violation))
     }
 
     pub(crate) fn by_server(code: ReplyCode, text: &ShortStr<'_>, method: MethodId) -> Self {

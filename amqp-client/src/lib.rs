@@ -19,7 +19,8 @@ pub mod uri;
 #[cfg(feature = "tokio")]
 pub use api::{
     Acker, Channel, Committed, Confirm, ConfirmChannel, Connection, Consume, Consumer, ConsumerError, Delivery,
-    ExchangeDeclare, Got, Methods, Missed, QueueDeclare, QueueDelete, QueueInfo, Returns, TxChannel,
+    Event,
+    Events, ExchangeDeclare, Got, Methods, Missed, Overflow, QueueDeclare, QueueDelete, QueueInfo, Returns, TxChannel,
 };
 pub use amqp_codec as codec;
 pub use auth::{AuthError, Credentials, Login, Mechanism, Sasl, Secret};

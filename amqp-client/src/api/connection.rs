@@ -5,7 +5,7 @@ use std::sync::Arc;
 use amqp_codec::{ReplyCode, ShortStr, TooLong};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Channel;
+use super::{Channel, Events};
 use super::channel::ChannelCore;
 use super::request::{Call, closing};
 use crate::config::{ConnectOptions, Deadlines};
@@ -156,6 +156,12 @@ impl Connection {
             // The sender lives in the state this handle shares.
             Ok(None) | Err(_) => Arc::new(Closed::by_transport(crate::error::CloseCause::Abandoned)),
         }
+    }
+
+    /// Subscribes to what happens on the connection from now on. A subscriber that does not read in time is told how
+    /// many events it lost.
+    pub fn events(&self) -> Events {
+        Events(self.core.shared.lock().subscribe())
     }
 
     /// Whether the connection takes requests.

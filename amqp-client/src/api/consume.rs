@@ -1,5 +1,6 @@
 //! Consuming: deliveries, and the acks for them.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -11,21 +12,42 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::channel::{ChannelCore, pick};
-use crate::driver::ConsumerEnd;
+use crate::driver::{ConsumerEnd, State};
 use crate::error::{Closed, Error, UsageError};
 use crate::proto::{self, ChannelView, ConsumerId, DeliveryTag, Settle};
 
 /// What to consume, and how (basic.consume).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[must_use]
 pub struct Consume {
     pub(super) method: basic::Consume<'static>,
+    budget: usize,
+    overflow: Overflow,
 }
+
+/// What happens when a consumer that is not read has more waiting than its budget allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overflow {
+    /// Its channel is closed, with [`CloseCause::ConsumerOverflow`](crate::error::CloseCause::ConsumerOverflow); the
+    /// connection and its other channels are not concerned.
+    #[default]
+    CloseChannel,
+    /// Nothing more is read from the connection until the consumer is: every channel waits, and heartbeats of the
+    /// server are not seen, so that the connection ends if this lasts for two heartbeat intervals.
+    StallConnection,
+}
+
+/// How many bytes may wait for a consumer that is not read, unless said.
+const DEFAULT_BUDGET: usize = 64 << 20;
 
 impl Consume {
     /// The messages of this queue, with acks, not exclusive. An empty name is the queue declared last on the channel.
     pub fn new(queue: ShortStr<'static>) -> Self {
-        Consume { method: basic::Consume { queue, ..Default::default() } }
+        Consume {
+            method: basic::Consume { queue, ..Default::default() },
+            budget: DEFAULT_BUDGET,
+            overflow: Overflow::default(),
+        }
     }
 
     /// A consumer tag of your own; it must be unique on the channel. The server makes one otherwise.
@@ -63,6 +85,16 @@ impl Consume {
         self.method.arguments = arguments;
         self
     }
+
+    /// How many bytes (of bodies, and what comes with them) may wait for the consumer to be read, and what happens
+    /// when there are more; twice as many may be held for a moment. Default: 64 MiB, and the channel is closed.
+    ///
+    /// With acks and a prefetch limit ([`Methods::qos`](super::Methods::qos)) it is the broker that waits, long before.
+    pub fn budget(mut self, bytes: usize, overflow: Overflow) -> Self {
+        self.budget = bytes;
+        self.overflow = overflow;
+        self
+    }
 }
 
 /// The deliveries of one consumer. It ends after what has arrived was handed out, when the consumer
@@ -74,6 +106,8 @@ pub struct Consumer {
     core: Arc<ChannelCore>,
     id: ConsumerId,
     tag: ShortStr<'static>,
+    /// Deliveries that were taken from the shared state.
+    taken: VecDeque<proto::Delivery>,
     cancelled_by_server: bool,
 }
 
@@ -87,14 +121,14 @@ impl Consumer {
         let send = |view: &mut ChannelView<'_, usize>, request| view.consume(request, &consume.method);
         let mut id = None;
         let call = core.start_call(send, |state, request| {
-            state.add_consumer(core.slot, ConsumerId(request));
+            state.add_consumer(core.slot, ConsumerId(request), consume.budget, consume.overflow);
             id = Some(ConsumerId(request));
         })?;
         let operation = crate::error::Operation::Reply(MethodId::BASIC_CONSUME);
         let ok = call.within(core.deadlines().rpc, operation, pick!(BasicConsumeOk)).await?;
         // Set by the call that was sent.
         let id = id.ok_or(UsageError::NoChannel)?;
-        Ok(Consumer { core: core.clone(), id, tag: ok.consumer_tag, cancelled_by_server: false })
+        Ok(Consumer { core: core.clone(), id, tag: ok.consumer_tag, taken: VecDeque::new(), cancelled_by_server: false })
     }
 
     /// The consumer tag.
@@ -126,27 +160,36 @@ impl Consumer {
 impl Stream for Consumer {
     type Item = Result<Delivery, ConsumerError>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = self.core.shared().lock().poll_delivery(self.id, cx.waker());
-        match next {
-            None => Poll::Pending,
-            Some(Ok(message)) => Poll::Ready(Some(Ok(Delivery::new(self.core.clone(), message)))),
-            Some(Err(None | Some(ConsumerEnd::Cancelled))) => Poll::Ready(None),
-            Some(Err(Some(ConsumerEnd::CancelledByServer))) => {
-                self.cancelled_by_server = true;
-                Poll::Ready(None)
-            }
-            Some(Err(Some(ConsumerEnd::ChannelClosed(closed)))) => {
-                self.core.shared().lock().forget_consumer(self.id);
-                Poll::Ready(Some(Err(ConsumerError(closed))))
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Consumer { core, id, taken, cancelled_by_server, .. } = self.get_mut();
+        if taken.is_empty() {
+            let shared = core.shared();
+            // Taking may let the task read again: `with` wakes it.
+            let mut poll = |state: &mut State| state.poll_deliveries(*id, taken, cx.waker());
+            let stalled = shared.lock().is_stalled();
+            let polled = if stalled { shared.with(poll) } else { poll(&mut shared.lock()) };
+            match polled {
+                None => return Poll::Pending,
+                Some(Ok(())) => {}
+                Some(Err(ConsumerEnd::Cancelled)) => return Poll::Ready(None),
+                Some(Err(ConsumerEnd::CancelledByServer)) => {
+                    *cancelled_by_server = true;
+                    return Poll::Ready(None);
+                }
+                Some(Err(ConsumerEnd::ChannelClosed(closed))) => {
+                    shared.lock().forget_consumer(*id);
+                    return Poll::Ready(Some(Err(ConsumerError(closed))));
+                }
             }
         }
+        let next = taken.pop_front();
+        Poll::Ready(next.map(|message| Ok(Delivery::new(core.clone(), message))))
     }
 }
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        self.core.shared().with(|state| state.drop_consumer(self.id));
+        self.core.shared().with(|state| state.drop_consumer(self.id, &mut self.taken));
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
-use amqp_codec::MethodId;
+use amqp_codec::{MethodId, ReplyCode};
 use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
-use crate::error::{Closed, HandshakeError, NotSent, UsageError};
+use crate::api::{self, Overflow};
+use crate::error::{CloseCause, Closed, HandshakeError, NotSent, UsageError};
 use crate::message::Publication;
 use crate::outcome::{Counts, Outcome, Returned};
 use crate::proto::{
@@ -18,6 +19,9 @@ use crate::proto::{
 
 /// How many returned messages wait for a reader before the oldest are given up.
 const RETURNS_KEPT: usize = 1024;
+
+/// How many events wait for a subscriber that does not read before it is told that it lags.
+const EVENTS_KEPT: usize = 256;
 
 /// The state of one connection, and how it ended once its task is gone.
 pub(crate) struct Shared {
@@ -91,6 +95,9 @@ pub(crate) struct State {
     /// The slots of the channels that are open, by number.
     by_number: HashMap<u16, usize>,
     consumers: HashMap<ConsumerId, ConsumerSlot>,
+    /// Consumers over their budget that stop the reading until they are read.
+    stalled: usize,
+    events: broadcast::Sender<api::Event>,
     handshake: Option<Result<(), HandshakeError>>,
     handshake_waker: Option<Waker>,
     /// Channels somebody waits on for room in flight or for confirms.
@@ -145,6 +152,13 @@ struct ReturnsQueue {
 struct ConsumerSlot {
     channel: usize,
     queue: VecDeque<Delivery>,
+    /// The size of what is in `queue`.
+    buffered: usize,
+    /// How much of it there may be.
+    budget: usize,
+    overflow: Overflow,
+    /// Counted in [`State::stalled`].
+    stalls: bool,
     waker: Option<Waker>,
     end: Option<ConsumerEnd>,
 }
@@ -166,6 +180,8 @@ impl State {
             channels: Slab::new(),
             by_number: HashMap::new(),
             consumers: HashMap::new(),
+            stalled: 0,
+            events: broadcast::Sender::new(EVENTS_KEPT),
             handshake: None,
             handshake_waker: None,
             awaited: Vec::new(),
@@ -207,19 +223,52 @@ impl State {
             }
             Event::Returned(id, returned) => {
                 if let Some(slot) = self.by_number.get(&id.number) {
-                    self.channels[*slot].returns.push(*returned, wakes);
+                    self.returned(*slot, *returned, wakes);
                 }
             }
-            Event::ConsumerCancelled(_, consumer) => {
+            Event::ConsumerCancelled(channel, consumer, consumer_tag) => {
                 self.end_consumer(consumer, ConsumerEnd::CancelledByServer, wakes);
+                self.tell(|| api::Event::ConsumerCancelled { channel, consumer_tag });
             }
             Event::ChannelClosed(id, closed, counts) => self.channel_closed(id, &closed, counts, wakes),
             Event::Opened => self.handshake_done(Ok(()), wakes),
             Event::HandshakeFailed(error) => self.handshake_done(Err(error), wakes),
-            Event::Blocked(reason) => tracing::warn!(%reason, "the broker has blocked the connection"),
-            Event::Unblocked => tracing::info!("the broker has unblocked the connection"),
-            Event::Closed(closed) => tracing::debug!(%closed, "connection closed"),
+            Event::Blocked(reason) => {
+                tracing::warn!(%reason, "the broker has blocked the connection");
+                self.tell(|| api::Event::Blocked(reason));
+            }
+            Event::Unblocked => {
+                tracing::info!("the broker has unblocked the connection");
+                self.tell(|| api::Event::Unblocked);
+            }
+            Event::Closed(closed) => {
+                tracing::debug!(%closed, "connection closed");
+                self.tell(|| api::Event::Closed(closed));
+            }
         }
+    }
+
+    /// Tells those who watch the connection, if any do.
+    fn tell(&self, event: impl FnOnce() -> api::Event) {
+        if self.events.receiver_count() > 0 {
+            // Fails when the last receiver has just gone.
+            let _ = self.events.send(event());
+        }
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<api::Event> {
+        self.events.subscribe()
+    }
+
+    /// A message came back that belongs to no confirm.
+    fn returned(&mut self, slot: usize, returned: Returned, wakes: &mut Vec<Waker>) {
+        let Some(channel) = self.channels.get_mut(slot) else { return };
+        let id = channel.id;
+        if self.events.receiver_count() > 0 {
+            let returned = Arc::new(returned.clone());
+            let _ = self.events.send(api::Event::Returned { channel: id, returned });
+        }
+        channel.returns.push(returned, wakes);
     }
 
     // ----- the handshake -----
@@ -261,6 +310,7 @@ impl State {
         }
         self.awaited.retain(|awaited| *awaited != slot);
         for consumer in channel.consumers {
+            self.unstall(consumer);
             self.consumers.remove(&consumer);
         }
         if let Ok(mut view) = self.conn.channel(channel.id) {
@@ -280,6 +330,7 @@ impl State {
         for consumer in std::mem::take(&mut channel.consumers) {
             self.end_consumer(consumer, ConsumerEnd::ChannelClosed(closed.clone()), wakes);
         }
+        self.tell(|| api::Event::ChannelClosed { channel: id, closed: closed.clone() });
     }
 
     /// Why the channel cannot be used, in place of proto's "no such channel".
@@ -401,9 +452,9 @@ impl State {
             wakes.extend(publish.waker.take());
             return;
         }
-        let channel = self.publishes.remove(key).channel;
-        if let (Outcome::Returned(returned), Some(channel)) = (outcome, self.channels.get_mut(channel)) {
-            channel.returns.push(*returned, wakes);
+        let slot = self.publishes.remove(key).channel;
+        if let Outcome::Returned(returned) = outcome {
+            self.returned(slot, *returned, wakes);
         }
     }
 
@@ -428,10 +479,10 @@ impl State {
         let publish = self.publishes.get_mut(key)?;
         publish.dropped = true;
         let outcome = publish.outcome.take()?;
-        let channel = self.publishes.remove(key).channel;
+        let slot = self.publishes.remove(key).channel;
         let mut wakes = Vec::new();
-        if let (Outcome::Returned(returned), Some(channel)) = (outcome, self.channels.get_mut(channel)) {
-            channel.returns.push(*returned, &mut wakes);
+        if let Outcome::Returned(returned) = outcome {
+            self.returned(slot, *returned, &mut wakes);
         }
         wakes.pop()
     }
@@ -477,7 +528,11 @@ impl State {
         if view.settled_through(seq) {
             return Some(view.confirm_status().unwrap_or_default().counts);
         }
-        channel.settle_waiters.push((seq, waker.clone()));
+        // One entry a task, however often it asks: it is woken for the first of what it waits for.
+        match channel.settle_waiters.iter_mut().find(|(_, known)| known.will_wake(waker)) {
+            Some((known, _)) => *known = (*known).min(seq),
+            None => channel.settle_waiters.push((seq, waker.clone())),
+        }
         self.await_channel(slot);
         None
     }
@@ -539,24 +594,53 @@ impl State {
     // ----- consumers -----
 
     /// Registers a consumer before it is asked for: its first message may come with the answer.
-    pub(crate) fn add_consumer(&mut self, slot: usize, consumer: ConsumerId) {
-        self.consumers.insert(consumer, ConsumerSlot { channel: slot, ..ConsumerSlot::default() });
+    pub(crate) fn add_consumer(&mut self, slot: usize, consumer: ConsumerId, budget: usize, overflow: Overflow) {
+        let new = ConsumerSlot { channel: slot, budget, overflow, ..ConsumerSlot::default() };
+        self.consumers.insert(consumer, new);
         self.channels[slot].consumers.push(consumer);
     }
 
+    /// Whether reading from the connection has to wait for a consumer.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled > 0
+    }
+
     fn delivered(&mut self, consumer: ConsumerId, delivery: Delivery, wakes: &mut Vec<Waker>) {
-        match self.consumers.get_mut(&consumer) {
-            Some(slot) => {
-                slot.queue.push_back(delivery);
-                wakes.extend(slot.waker.take());
-            }
+        let tag = delivery.tag();
+        let Some(slot) = self.consumers.get_mut(&consumer) else {
             // The consumer was dropped and its cancel is on the way: back into the queue.
-            None => {
-                let tag = delivery.tag();
+            if let Ok(mut view) = self.conn.channel(tag.channel()) {
+                let _ = view.settle(tag, false, Settle::Nack { requeue: true });
+            }
+            return;
+        };
+        slot.buffered += delivery.size();
+        slot.queue.push_back(delivery);
+        wakes.extend(slot.waker.take());
+        if slot.buffered <= slot.budget {
+            return;
+        }
+        match slot.overflow {
+            Overflow::StallConnection if !slot.stalls => {
+                slot.stalls = true;
+                self.stalled += 1;
+            }
+            Overflow::StallConnection => {}
+            Overflow::CloseChannel => {
+                let cause = CloseCause::ConsumerOverflow { budget: slot.budget };
                 if let Ok(mut view) = self.conn.channel(tag.channel()) {
-                    let _ = view.settle(tag, false, Settle::Nack { requeue: true });
+                    view.close_because(ReplyCode::RESOURCE_ERROR, cause);
                 }
             }
+        }
+    }
+
+    /// The consumer's messages were taken, or it is gone: the connection may be read from again.
+    fn unstall(&mut self, consumer: ConsumerId) {
+        if let Some(slot) = self.consumers.get_mut(&consumer)
+            && std::mem::take(&mut slot.stalls)
+        {
+            self.stalled -= 1;
         }
     }
 
@@ -567,21 +651,26 @@ impl State {
         }
     }
 
-    /// The next delivery; `Some(Err)` when there will be none any more.
-    pub(crate) fn poll_delivery(
+    /// Takes all deliveries there are, in exchange for an empty queue. `Some(Err)` when there is none and will be
+    /// none any more.
+    pub(crate) fn poll_deliveries(
         &mut self,
         consumer: ConsumerId,
+        queue: &mut VecDeque<Delivery>,
         waker: &Waker,
-    ) -> Option<Result<Delivery, Option<ConsumerEnd>>> {
-        let Some(slot) = self.consumers.get_mut(&consumer) else { return Some(Err(None)) };
-        match (slot.queue.pop_front(), &slot.end) {
-            (Some(delivery), _) => Some(Ok(delivery)),
-            (None, Some(end)) => Some(Err(Some(end.clone()))),
-            (None, None) => {
-                slot.waker = Some(waker.clone());
-                None
-            }
+    ) -> Option<Result<(), ConsumerEnd>> {
+        let Some(slot) = self.consumers.get_mut(&consumer) else { return Some(Err(ConsumerEnd::Cancelled)) };
+        if !slot.queue.is_empty() {
+            std::mem::swap(&mut slot.queue, queue);
+            slot.buffered = 0;
+            self.unstall(consumer);
+            return Some(Ok(()));
         }
+        if let Some(end) = &slot.end {
+            return Some(Err(end.clone()));
+        }
+        slot.waker = Some(waker.clone());
+        None
     }
 
     /// A cancel was answered: nothing more will come, what has come is still handed out.
@@ -597,7 +686,8 @@ impl State {
     }
 
     /// The consumer was dropped: it is cancelled, and what it has not handed out goes back to its queue.
-    pub(crate) fn drop_consumer(&mut self, consumer: ConsumerId) {
+    pub(crate) fn drop_consumer(&mut self, consumer: ConsumerId, taken: &mut VecDeque<Delivery>) {
+        self.unstall(consumer);
         let Some(dropped) = self.consumers.remove(&consumer) else { return };
         let Some(channel) = self.channels.get_mut(dropped.channel) else { return };
         channel.consumers.retain(|other| *other != consumer);
@@ -605,7 +695,7 @@ impl State {
             if dropped.end.is_none() {
                 view.forget_consumer(consumer);
             }
-            for delivery in dropped.queue {
+            for delivery in taken.drain(..).chain(dropped.queue) {
                 // Refused for deliveries that need no ack: those are gone, as documented.
                 let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
             }

@@ -141,7 +141,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
     /// One round of writing, reading and looking at the clock. `Ready` if it may be worth another one.
     fn poll_round(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let wrote = self.write(cx, now);
-        let may_read = !self.shared.lock().conn.is_overfull();
+        let may_read = {
+            let state = self.shared.lock();
+            !state.conn.is_overfull() && !state.is_stalled()
+        };
         let read = may_read && self.read(cx, now);
         if wrote || read {
             return Poll::Ready(());

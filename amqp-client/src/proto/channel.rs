@@ -7,28 +7,28 @@
 //!                                +---------------------------------------------------+
 //! ```
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
-use amqp_codec::content::{self, Assembler, Content};
+use amqp_codec::content::{self, Assembler};
 use amqp_codec::{
-    ContentHeader, Limits, Method, MethodFields, MethodId, ReplyCode, ShortStr, basic, channel,
-    confirm, frame,
+    Limits, Method, MethodFields, MethodId, ReplyCode, ShortStr, basic, channel, confirm, frame, tx,
 };
-use bytes::Bytes;
 
 use super::ConfirmOptions;
-use super::confirm::{ConfirmTracker, PublishSeq, ReturnMatch, Verdict};
-use super::delivery::{Delivery, DeliveryHead, DeliveryTag, Origin, short};
+use super::confirm::{self as confirms, ConfirmTracker, PublishSeq};
+use super::consumers::Consumers;
+use super::delivery::{DeliveryHead, Settle};
 use super::event::{ChannelId, ConsumerId, Event, Reply, RequestError};
-use super::input::InputFrame;
 use super::outgoing::{Backlog, Outgoing};
-use super::returns::IncomingReturn;
-use super::rpc::{RequestId, Rpc, RpcQueue};
-use super::tags::TagRing;
-use crate::error::{Closed, UsageError, Violation};
-use crate::message::{Message, Publication};
-use crate::outcome::{Counts, Followed, Match, Returned};
+use super::rpc::{Abandoned, RequestId, RpcQueue};
+use super::transaction::Transaction;
+use crate::error::{CloseCause, Closed, Violation};
+use crate::message::Publication;
+use crate::outcome::Counts;
+
+mod recv;
 
 /// What a channel works with that belongs to the whole connection.
 pub(super) struct Shared<'a, P> {
@@ -45,70 +45,44 @@ pub(super) struct Channel<P> {
     pub(super) flow: bool,
     rpcs: RpcQueue,
     incoming: Assembler<DeliveryHead>,
-    consumers: HashMap<ShortStr<'static>, Consumer>,
-    /// The options of a confirm.select on the wire.
-    selecting: Option<ConfirmOptions>,
-    /// Deliveries that wait for their ack.
-    unacked: TagRing<()>,
+    pub(super) consumers: Consumers,
     pub(super) backlog: Backlog,
-    /// While a commit or rollback is unanswered, other methods wait here: RabbitMQ ends the connection for
-    /// any of them.
-    held: Option<Vec<u8>>,
     /// The close that goes out when every publish has its outcome.
-    close_when_settled: Option<Closing>,
+    close_when_settled: Option<(ReplyCode, ShortStr<'static>)>,
+    /// Who waits for the channel to be closed.
+    close_requests: Vec<RequestId>,
     /// When the connection's timers will look at this channel's confirms next.
-    pub(super) timer: Option<std::time::Instant>,
+    pub(super) timer: Option<Instant>,
     /// Whether the channel is on the connection's list of those that published since the last turn.
     pub(super) unstamped: bool,
 }
 
 pub(super) enum State {
-    /// channel.open is sent. `close` once nobody wants it any more.
-    Opening {
-        close: bool,
-    },
+    /// channel.open is sent.
+    Opening,
     Open,
     /// channel.close is sent: everything but close and close-ok is discarded.
     Closing {
-        request: Option<RequestId>,
         closed: Arc<Closed>,
+        /// The server's close, if it crossed ours, is answered.
+        close_ok_sent: bool,
     },
-}
-
-/// A close by us that is to come.
-struct Closing {
-    request: Option<RequestId>,
-    code: ReplyCode,
-    text: ShortStr<'static>,
 }
 
 pub(super) enum Mode<P> {
     Plain,
+    /// confirm.select or tx.select is asked for: whether publishes belong to the new mode is for its answer
+    /// to say, so there are none until then.
+    Selecting(Select),
     Confirm(Box<ConfirmTracker<P>>),
     Tx(Transaction),
 }
 
-impl<P> Mode<P> {
-    fn counts(&self) -> Counts {
-        match self {
-            Mode::Confirm(tracker) => tracker.counts(),
-            Mode::Plain | Mode::Tx(_) => Counts::default(),
-        }
-    }
-}
-
-/// The transaction that is open on a channel.
-#[derive(Default)]
-pub(super) struct Transaction {
-    /// What came back since the last commit or rollback.
-    returned: Vec<Returned>,
-    /// Tags that were acked in it: a rollback makes them outstanding again.
-    acked: Vec<u64>,
-}
-
-struct Consumer {
-    id: ConsumerId,
-    no_ack: bool,
+#[derive(Debug, Default)]
+pub(super) enum Select {
+    Confirm(ConfirmOptions),
+    #[default]
+    Tx,
 }
 
 /// What remains of a channel after a frame.
@@ -119,21 +93,13 @@ pub(super) enum Next {
     Free,
 }
 
-/// How a delivery is settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settle {
-    /// basic.ack
-    Ack,
-    /// basic.nack, back into the queue or dropped (dead-lettered).
-    Nack {
-        /// Whether the message goes back into its queue.
-        requeue: bool,
-    },
-    /// basic.reject: the same as nack for one message, known to every broker.
-    Reject {
-        /// Whether the message goes back into its queue.
-        requeue: bool,
-    },
+impl<P> Mode<P> {
+    fn counts(&self) -> Counts {
+        match self {
+            Mode::Confirm(tracker) => tracker.counts(),
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => Counts::default(),
+        }
+    }
 }
 
 impl<P> Channel<P> {
@@ -141,17 +107,15 @@ impl<P> Channel<P> {
     pub(super) fn open(id: ChannelId, request: RequestId, shared: &mut Shared<'_, P>) -> Self {
         let mut channel = Channel {
             id,
-            state: State::Opening { close: false },
+            state: State::Opening,
             mode: Mode::Plain,
             flow: true,
             rpcs: RpcQueue::default(),
             incoming: Assembler::new(),
-            consumers: HashMap::new(),
-            selecting: None,
-            unacked: TagRing::new(),
+            consumers: Consumers::new(),
             backlog: Backlog::default(),
-            held: None,
             close_when_settled: None,
+            close_requests: Vec::new(),
             timer: None,
             unstamped: false,
         };
@@ -168,549 +132,16 @@ impl<P> Channel<P> {
         matches!(&self.mode, Mode::Confirm(tracker) if !tracker.all_settled())
     }
 
-    // ----- what comes from the server -----
-
-    pub(super) fn recv_frame(
-        &mut self,
-        input: &InputFrame<'_>,
-        source: Option<&Bytes>,
-        shared: &mut Shared<'_, P>,
-    ) -> Result<Next, Violation> {
-        match (&self.state, &input.frame) {
-            (State::Closing { .. }, frame::Frame::Method { method, .. }) => {
-                Ok(self.recv_method_while_closing(method, shared))
-            }
-            // spec: channel.close, everything else is discarded until close-ok.
-            (State::Closing { .. }, _) => Ok(Next::Stays),
-            (State::Opening { .. } | State::Open, frame::Frame::Method { method, .. }) => {
-                self.recv_method(method, shared)
-            }
-            (State::Opening { .. } | State::Open, frame::Frame::Header { header, .. }) => {
-                self.recv_header(header, input.payload, shared)
-            }
-            (State::Opening { .. } | State::Open, frame::Frame::Body { payload, .. }) => {
-                let content = self.incoming.body(payload, source)?;
-                self.recv_content(content, shared)
-            }
-            (_, frame::Frame::Heartbeat) => Ok(Next::Stays),
-        }
-    }
-
-    fn recv_method_while_closing(
-        &mut self,
-        method: &Method<'_>,
-        shared: &mut Shared<'_, P>,
-    ) -> Next {
-        match method {
-            // Both sides closed at once: ours is still to be answered.
-            Method::ChannelClose(_) => {
-                self.send(&channel::CloseOk {}, shared);
-                Next::Stays
-            }
-            Method::ChannelCloseOk(ok) => {
-                if let State::Closing {
-                    request: Some(request),
-                    ..
-                } = self.state
-                {
-                    shared
-                        .events
-                        .push_back(Event::Reply(request, Ok(Reply::Method(ok.clone().into()))));
-                }
-                Next::Free
-            }
-            _ => Next::Stays,
-        }
-    }
-
-    fn recv_method(
-        &mut self,
-        method: &Method<'_>,
-        shared: &mut Shared<'_, P>,
-    ) -> Result<Next, Violation> {
-        self.incoming.expect_method()?;
-        match method {
-            Method::BasicDeliver(deliver) => self.recv_deliver(deliver).map(|()| Next::Stays),
-            Method::BasicAck(ack) => self.recv_confirm(
-                ack.delivery_tag,
-                ack.multiple,
-                Verdict::Ack,
-                method.id(),
-                shared,
-            ),
-            Method::BasicNack(nack) => {
-                // RabbitMQ sets the octet's second bit at times; multiple is the first one alone.
-                self.recv_confirm(
-                    nack.delivery_tag,
-                    nack.multiple,
-                    Verdict::Nack,
-                    method.id(),
-                    shared,
-                )
-            }
-            Method::BasicReturn(returned) => {
-                let origin = Origin::Return {
-                    code: returned.reply_code,
-                };
-                let strings = [
-                    &returned.exchange,
-                    &returned.routing_key,
-                    &returned.reply_text,
-                ];
-                self.start_content(0, false, origin, &strings.map(ShortStr::as_bytes))
-            }
-            Method::BasicGetOk(ok) => self.recv_get_ok(ok),
-            Method::ChannelClose(close) => {
-                self.recv_close(close, shared);
-                Ok(Next::Free)
-            }
-            Method::ChannelFlow(flow) => {
-                self.flow = flow.active;
-                self.send(
-                    &channel::FlowOk {
-                        active: flow.active,
-                        ..Default::default()
-                    },
-                    shared,
-                );
-                Ok(Next::Stays)
-            }
-            Method::BasicCancel(cancel) => {
-                self.recv_cancel(cancel, shared);
-                Ok(Next::Stays)
-            }
-            Method::ChannelOpenOk(_)
-            | Method::ChannelFlowOk(_)
-            | Method::ExchangeDeclareOk(_)
-            | Method::ExchangeDeleteOk(_)
-            | Method::ExchangeBindOk(_)
-            | Method::ExchangeUnbindOk(_)
-            | Method::QueueDeclareOk(_)
-            | Method::QueueBindOk(_)
-            | Method::QueueUnbindOk(_)
-            | Method::QueuePurgeOk(_)
-            | Method::QueueDeleteOk(_)
-            | Method::BasicQosOk(_)
-            | Method::BasicConsumeOk(_)
-            | Method::BasicCancelOk(_)
-            | Method::BasicGetEmpty(_)
-            | Method::BasicRecoverOk(_)
-            | Method::ConfirmSelectOk(_)
-            | Method::TxSelectOk(_)
-            | Method::TxCommitOk(_)
-            | Method::TxRollbackOk(_) => self.recv_reply(method, shared),
-            // What only clients send, what belongs on channel 0, and a close-ok to no close.
-            Method::ChannelOpen(_)
-            | Method::ChannelCloseOk(_)
-            | Method::ExchangeDeclare(_)
-            | Method::ExchangeDelete(_)
-            | Method::ExchangeBind(_)
-            | Method::ExchangeUnbind(_)
-            | Method::QueueDeclare(_)
-            | Method::QueueBind(_)
-            | Method::QueueUnbind(_)
-            | Method::QueuePurge(_)
-            | Method::QueueDelete(_)
-            | Method::BasicQos(_)
-            | Method::BasicConsume(_)
-            | Method::BasicPublish(_)
-            | Method::BasicGet(_)
-            | Method::BasicReject(_)
-            | Method::BasicRecoverAsync(_)
-            | Method::BasicRecover(_)
-            | Method::ConfirmSelect(_)
-            | Method::TxSelect(_)
-            | Method::TxCommit(_)
-            | Method::TxRollback(_)
-            | Method::ConnectionStart(_)
-            | Method::ConnectionStartOk(_)
-            | Method::ConnectionSecure(_)
-            | Method::ConnectionSecureOk(_)
-            | Method::ConnectionTune(_)
-            | Method::ConnectionTuneOk(_)
-            | Method::ConnectionOpen(_)
-            | Method::ConnectionOpenOk(_)
-            | Method::ConnectionClose(_)
-            | Method::ConnectionCloseOk(_)
-            | Method::ConnectionBlocked(_)
-            | Method::ConnectionUnblocked(_)
-            | Method::ConnectionUpdateSecret(_)
-            | Method::ConnectionUpdateSecretOk(_) => Err(self.unexpected(method.id())),
-        }
-    }
-
-    fn unexpected(&self, method: MethodId) -> Violation {
-        Violation::UnexpectedMethod {
-            method,
-            channel: self.id.number,
-        }
-    }
-
-    fn recv_confirm(
-        &mut self,
-        tag: u64,
-        multiple: bool,
-        verdict: Verdict,
-        method: MethodId,
-        shared: &mut Shared<'_, P>,
-    ) -> Result<Next, Violation> {
-        let Mode::Confirm(tracker) = &mut self.mode else {
-            return Err(self.unexpected(method));
-        };
-        let events = &mut *shared.events;
-        tracker.recv_confirm(tag, multiple, verdict, |keep, outcome| {
-            events.push_back(Event::Settled(keep, outcome));
-        })?;
-        self.close_if_settled(shared);
-        Ok(Next::Stays)
-    }
-
-    fn recv_deliver(&mut self, deliver: &basic::Deliver<'_>) -> Result<(), Violation> {
-        let consumer = self.consumers.get(deliver.consumer_tag.as_bytes());
-        let needs_ack = consumer.is_none_or(|consumer| !consumer.no_ack);
-        let origin = Origin::Consumer(consumer.map(|consumer| consumer.id));
-        if needs_ack && !self.unacked.insert(deliver.delivery_tag, ()) {
-            return Err(Violation::DeliveryTag(deliver.delivery_tag));
-        }
-        let strings = [deliver.exchange.as_bytes(), deliver.routing_key.as_bytes()];
-        self.start_content(deliver.delivery_tag, deliver.redelivered, origin, &strings)?;
-        Ok(())
-    }
-
-    fn recv_get_ok(&mut self, ok: &basic::GetOk<'_>) -> Result<Next, Violation> {
-        let no_ack = match self.rpcs.awaited() {
-            Some(rpc) if rpc.method == MethodId::BASIC_GET => rpc.no_ack,
-            _ => return Err(self.unexpected(MethodId::BASIC_GET_OK)),
-        };
-        if !no_ack && !self.unacked.insert(ok.delivery_tag, ()) {
-            return Err(Violation::DeliveryTag(ok.delivery_tag));
-        }
-        let origin = Origin::Get {
-            message_count: ok.message_count,
-        };
-        let strings = [ok.exchange.as_bytes(), ok.routing_key.as_bytes()];
-        self.start_content(ok.delivery_tag, ok.redelivered, origin, &strings)
-    }
-
-    fn start_content<const N: usize>(
-        &mut self,
-        tag: u64,
-        redelivered: bool,
-        origin: Origin,
-        strings: &[&[u8]; N],
-    ) -> Result<Next, Violation> {
-        let tag = DeliveryTag {
-            channel: self.id,
-            tag,
-        };
-        self.incoming.start(
-            DeliveryHead {
-                tag,
-                redelivered,
-                origin,
-            },
-            strings,
-        )?;
-        Ok(Next::Stays)
-    }
-
-    fn recv_header(
-        &mut self,
-        header: &ContentHeader<'_>,
-        payload: &[u8],
-        shared: &mut Shared<'_, P>,
-    ) -> Result<Next, Violation> {
-        let content = self.incoming.header(header, payload, shared.limits)?;
-        self.recv_content(content, shared)
-    }
-
-    fn recv_content(
-        &mut self,
-        content: Option<Content<DeliveryHead>>,
-        shared: &mut Shared<'_, P>,
-    ) -> Result<Next, Violation> {
-        let Some(content) = content else {
-            return Ok(Next::Stays);
-        };
-        match content.method.origin {
-            Origin::Consumer(Some(consumer)) => {
-                shared
-                    .events
-                    .push_back(Event::Delivered(consumer, Delivery::new(content)));
-            }
-            // RabbitMQ 4.3 redelivers to a tag it has cancelled; it must not stay unacked with nobody.
-            Origin::Consumer(None) => {
-                let tag = content.method.tag;
-                let _ = self.settle(tag, false, Settle::Nack { requeue: true }, shared);
-            }
-            Origin::Get { message_count } => {
-                let Some(rpc) = self.rpcs.recv_reply(MethodId::BASIC_GET_OK) else {
-                    return Err(self.unexpected(MethodId::BASIC_GET_OK));
-                };
-                if rpc.abandoned {
-                    let tag = content.method.tag;
-                    let _ = self.settle(tag, false, Settle::Nack { requeue: true }, shared);
-                } else {
-                    let got = Reply::Got(Some((Delivery::new(content), message_count)));
-                    shared.events.push_back(Event::Reply(rpc.request, Ok(got)));
-                }
-                self.send_next_rpc(shared);
-            }
-            Origin::Return { code } => self.recv_return(code, content, shared),
-        }
-        Ok(Next::Stays)
-    }
-
-    fn recv_return(
-        &mut self,
-        code: ReplyCode,
-        content: Content<DeliveryHead>,
-        shared: &mut Shared<'_, P>,
-    ) {
-        if let Mode::Confirm(tracker) = &mut self.mode {
-            let incoming = IncomingReturn {
-                code,
-                text: short(content.string(2)),
-                exchange: content.string(0),
-                routing_key: content.string(1),
-                properties: content.properties(),
-                body: content.body(),
-                tagged: tracker.options().tag_returns,
-            };
-            if let ReturnMatch::Open = tracker.recv_return(&incoming) {
-                return;
-            }
-        }
-        let owned = |index| short(content.string(index)).into_owned();
-        let (exchange, routing_key, text) = (owned(0), owned(1), owned(2));
-        let properties = content.properties().into_owned();
-        let message = Message::with_properties(content.into_body(), properties).mandatory();
-        let publication = Publication {
-            exchange,
-            routing_key,
-            message,
-        };
-        let (followed, matched) = (Followed::Nothing, Match::None);
-        let returned = Returned {
-            code,
-            text,
-            publication,
-            followed,
-            matched,
-        };
-        match &mut self.mode {
-            Mode::Tx(transaction) => transaction.returned.push(returned),
-            Mode::Plain | Mode::Confirm(_) => {
-                shared
-                    .events
-                    .push_back(Event::Returned(self.id, Box::new(returned)));
-            }
-        }
-    }
-
-    fn recv_reply(
-        &mut self,
-        method: &Method<'_>,
-        shared: &mut Shared<'_, P>,
-    ) -> Result<Next, Violation> {
-        let Some(rpc) = self.rpcs.recv_reply(method.id()) else {
-            return Err(self.unexpected(method.id()));
-        };
-        let reply = self.take_effect(&rpc, method, shared);
-        if !rpc.abandoned {
-            shared
-                .events
-                .push_back(Event::Reply(rpc.request, Ok(reply)));
-        }
-        self.send_next_rpc(shared);
-        Ok(Next::Stays)
-    }
-
-    /// What the reply changes on our side; where nobody waits for it any more, what it brought is undone.
-    fn take_effect(&mut self, rpc: &Rpc, method: &Method<'_>, shared: &mut Shared<'_, P>) -> Reply {
-        match method {
-            Method::ChannelOpenOk(_) => {
-                let close = matches!(self.state, State::Opening { close: true });
-                self.state = State::Open;
-                if rpc.abandoned || close {
-                    self.start_close(None, ReplyCode::REPLY_SUCCESS, ShortStr::default(), shared);
-                }
-                return Reply::Channel(self.id);
-            }
-            Method::ConfirmSelectOk(_) => {
-                let options = self.selecting.take().unwrap_or_default();
-                self.mode = Mode::Confirm(Box::new(ConfirmTracker::new(options)));
-            }
-            Method::TxSelectOk(_) => self.mode = Mode::Tx(Transaction::default()),
-            Method::TxCommitOk(_) => return Reply::Committed(self.end_transaction(true, shared)),
-            Method::TxRollbackOk(_) => {
-                return Reply::RolledBack(self.end_transaction(false, shared));
-            }
-            Method::BasicConsumeOk(ok) => self.recv_consume_ok(rpc, ok, shared),
-            Method::BasicCancelOk(ok) => {
-                self.consumers.remove(ok.consumer_tag.as_bytes());
-            }
-            Method::BasicGetEmpty(_) => return Reply::Got(None),
-            _ => {}
-        }
-        Reply::Method(method.clone().into_owned())
-    }
-
-    fn recv_consume_ok(
-        &mut self,
-        rpc: &Rpc,
-        ok: &basic::ConsumeOk<'_>,
-        shared: &mut Shared<'_, P>,
-    ) {
-        let no_ack = rpc.no_ack;
-        if rpc.abandoned {
-            let consumer_tag = ok.consumer_tag.as_borrowed();
-            let cancel = basic::Cancel {
-                consumer_tag,
-                no_wait: true,
-                ..Default::default()
-            };
-            self.send(&cancel, shared);
-        } else {
-            let id = ConsumerId(rpc.request);
-            self.consumers.insert(
-                ok.consumer_tag.clone().into_owned(),
-                Consumer { id, no_ack },
-            );
-        }
-    }
-
-    fn end_transaction(&mut self, committed: bool, shared: &mut Shared<'_, P>) -> Vec<Returned> {
-        let held = self.held.take().unwrap_or_default();
-        shared
-            .outgoing
-            .frames(&mut self.backlog, |buf| buf.extend_from_slice(&held));
-        let Mode::Tx(transaction) = &mut self.mode else {
-            return Vec::new();
-        };
-        let Transaction { returned, acked } = std::mem::take(transaction);
-        if !committed {
-            for tag in acked {
-                self.unacked.restore(tag, ());
-            }
-        }
-        returned
-    }
-
-    fn recv_cancel(&mut self, cancel: &basic::Cancel<'_>, shared: &mut Shared<'_, P>) {
-        if let Some(consumer) = self.consumers.remove(cancel.consumer_tag.as_bytes()) {
-            shared
-                .events
-                .push_back(Event::ConsumerCancelled(self.id, consumer.id));
-        }
-        if !cancel.no_wait {
-            let consumer_tag = cancel.consumer_tag.as_borrowed();
-            self.send(
-                &basic::CancelOk {
-                    consumer_tag,
-                    ..Default::default()
-                },
-                shared,
-            );
-        }
-    }
-
-    fn recv_close(&mut self, close: &channel::Close<'_>, shared: &mut Shared<'_, P>) {
-        shared
-            .outgoing
-            .drop_backlog(self.id.number, &mut self.backlog);
-        shared
-            .outgoing
-            .write(|buf| encode(self.id.number, &channel::CloseOk {}, buf));
-        let method = MethodId {
-            class: close.class_id,
-            method: close.method_id,
-        };
-        let closed = Arc::new(Closed::by_server(
-            close.reply_code,
-            &close.reply_text,
-            method,
-        ));
-        self.fail(&closed, shared);
-        // A close of ours that waited for confirms has what it wanted.
-        if let Some(Closing {
-            request: Some(request),
-            ..
-        }) = self.close_when_settled.take()
-        {
-            let ok = Method::from(channel::CloseOk {});
-            shared
-                .events
-                .push_back(Event::Reply(request, Ok(Reply::Method(ok))));
-        }
-    }
-
-    /// The channel is over: everything that waits on it gets its answer.
-    fn fail(&mut self, closed: &Arc<Closed>, shared: &mut Shared<'_, P>) {
-        let events = &mut *shared.events;
-        if let Mode::Confirm(tracker) = &mut self.mode {
-            tracker.channel_closed(closed, |keep, outcome| {
-                events.push_back(Event::Settled(keep, outcome))
-            });
-        }
-        for rpc in self.rpcs.take_all() {
-            let error = RequestError::ChannelClosed {
-                method: rpc.method,
-                closed: closed.clone(),
-            };
-            events.push_back(Event::Reply(rpc.request, Err(error)));
-        }
-        events.push_back(Event::ChannelClosed(self.id, closed.clone(), self.mode.counts()));
-    }
-
-    /// The connection is over, and the channel with it.
-    pub(super) fn connection_closed(
-        mut self,
-        connection: &Arc<Closed>,
-        written: u64,
-        shared: &mut Shared<'_, P>,
-    ) {
-        let events = &mut *shared.events;
-        if let Mode::Confirm(tracker) = &mut self.mode {
-            tracker.connection_closed(connection, written, |keep, outcome| {
-                events.push_back(Event::Settled(keep, outcome));
-            });
-        }
-        let error = |method| RequestError::ConnectionClosed {
-            method,
-            closed: connection.clone(),
-        };
-        for rpc in self.rpcs.take_all() {
-            events.push_back(Event::Reply(rpc.request, Err(error(rpc.method))));
-        }
-        let close = self.close_when_settled.and_then(|closing| closing.request);
-        match self.state {
-            State::Closing { request, .. } => {
-                let requests = request.into_iter().chain(close);
-                events.extend(
-                    requests
-                        .map(|request| Event::Reply(request, Err(error(MethodId::CHANNEL_CLOSE)))),
-                );
-            }
-            State::Opening { .. } | State::Open => {
-                events.extend(
-                    close.map(|request| Event::Reply(request, Err(error(MethodId::CHANNEL_CLOSE)))),
-                );
-                let closed = Arc::new(Closed::with_connection(connection));
-                events.push_back(Event::ChannelClosed(self.id, closed, self.mode.counts()));
-            }
-        }
-        shared
-            .outgoing
-            .drop_backlog(self.id.number, &mut self.backlog);
-    }
-
-    // ----- what we send -----
+    // ----- methods -----
 
     /// Sends a method that is not answered, or whose answer nobody waits for.
     pub(super) fn send(&mut self, method: &impl MethodFields, shared: &mut Shared<'_, P>) {
         let number = self.id.number;
-        match &mut self.held {
+        let held = match &mut self.mode {
+            Mode::Tx(transaction) => transaction.held(),
+            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => None,
+        };
+        match held {
             Some(held) => encode(number, method, held),
             None => shared
                 .outgoing
@@ -719,37 +150,14 @@ impl<P> Channel<P> {
     }
 
     /// Queues a synchronous method, and sends it if none is on the wire.
-    pub(super) fn call<M: MethodFields>(
+    pub(super) fn call(
         &mut self,
         request: RequestId,
-        method: &M,
+        method: &impl MethodFields,
         shared: &mut Shared<'_, P>,
     ) {
-        self.call_with(request, method, false, shared);
-    }
-
-    fn call_with<M: MethodFields>(
-        &mut self,
-        request: RequestId,
-        method: &M,
-        no_ack: bool,
-        shared: &mut Shared<'_, P>,
-    ) {
-        let mut frame = Vec::new();
-        encode(self.id.number, method, &mut frame);
-        self.rpcs.push(request, M::ID, no_ack, frame);
+        self.queue(Some(request), method, false);
         self.send_next_rpc(shared);
-    }
-
-    fn send_next_rpc(&mut self, shared: &mut Shared<'_, P>) {
-        if let Some((method, frame)) = self.rpcs.next_frame() {
-            shared
-                .outgoing
-                .frames(&mut self.backlog, |buf| buf.extend_from_slice(&frame));
-            if matches!(method, MethodId::TX_COMMIT | MethodId::TX_ROLLBACK) {
-                self.held = Some(Vec::new());
-            }
-        }
     }
 
     pub(super) fn consume(
@@ -758,7 +166,8 @@ impl<P> Channel<P> {
         consume: &basic::Consume<'_>,
         shared: &mut Shared<'_, P>,
     ) {
-        self.call_with(request, consume, consume.no_ack, shared);
+        self.queue(Some(request), consume, consume.no_ack);
+        self.send_next_rpc(shared);
     }
 
     pub(super) fn get(
@@ -767,99 +176,65 @@ impl<P> Channel<P> {
         get: &basic::Get<'_>,
         shared: &mut Shared<'_, P>,
     ) {
-        self.call_with(request, get, get.no_ack, shared);
+        self.queue(Some(request), get, get.no_ack);
+        self.send_next_rpc(shared);
     }
 
-    pub(super) fn select_confirms(
+    pub(super) fn select(
         &mut self,
         request: RequestId,
-        options: ConfirmOptions,
+        select: Select,
         shared: &mut Shared<'_, P>,
     ) {
-        self.selecting = Some(options);
-        self.call(request, &confirm::Select::default(), shared);
+        match &select {
+            Select::Confirm(_) => self.call(request, &confirm::Select::default(), shared),
+            Select::Tx => self.call(request, &tx::Select {}, shared),
+        }
+        self.mode = Mode::Selecting(select);
     }
 
-    /// Cancels a consumer without waiting for the answer. What arrives for it meanwhile goes back to its queue.
-    pub(super) fn forget_consumer(&mut self, id: ConsumerId, shared: &mut Shared<'_, P>) {
-        let tag = self
-            .consumers
-            .iter()
-            .find(|(_, consumer)| consumer.id == id);
-        let Some(tag) = tag.map(|(tag, _)| tag.clone()) else {
+    fn queue<M: MethodFields>(&mut self, request: Option<RequestId>, method: &M, no_ack: bool) {
+        let mut frame = Vec::new();
+        encode(self.id.number, method, &mut frame);
+        self.rpcs.push(request, M::ID, no_ack, frame);
+    }
+
+    fn send_next_rpc(&mut self, shared: &mut Shared<'_, P>) {
+        let Some((method, frame)) = self.rpcs.next_frame() else {
             return;
         };
-        self.consumers.remove(&tag);
-        let cancel = basic::Cancel {
-            consumer_tag: tag,
-            no_wait: true,
-            ..Default::default()
-        };
-        self.send(&cancel, shared);
+        shared
+            .outgoing
+            .frames(&mut self.backlog, |buf| buf.extend_from_slice(&frame));
+        if let MethodId::TX_COMMIT | MethodId::TX_ROLLBACK = method
+            && let Mode::Tx(transaction) = &mut self.mode
+        {
+            transaction.start_end();
+        }
+        if method == MethodId::BASIC_RECOVER {
+            self.consumers.start_recover();
+        }
     }
 
-    pub(super) fn settle(
-        &mut self,
-        tag: DeliveryTag,
-        multiple: bool,
-        how: Settle,
-        shared: &mut Shared<'_, P>,
-    ) -> Result<(), UsageError> {
-        if tag.channel != self.id {
-            return Err(UsageError::ForeignDeliveryTag);
-        }
-        if !self.unacked.contains(tag.tag) {
-            return Err(UsageError::UnknownDeliveryTag(tag.tag));
-        }
-        let mut tx_acked = match &mut self.mode {
-            Mode::Tx(transaction) => Some(&mut transaction.acked),
-            Mode::Plain | Mode::Confirm(_) => None,
-        };
-        let mut remember = |tag, ()| {
-            if let Some(acked) = &mut tx_acked {
-                acked.push(tag);
+    /// The caller of a request gave up.
+    pub(super) fn abandon(&mut self, request: RequestId, shared: &mut Shared<'_, P>) {
+        self.close_requests.retain(|waiting| *waiting != request);
+        match self.rpcs.abandon(request) {
+            Some(Abandoned::Unsent(MethodId::CONFIRM_SELECT | MethodId::TX_SELECT)) => {
+                self.mode = Mode::Plain;
             }
-        };
-        if multiple {
-            self.unacked.remove_through(tag.tag, remember);
-        } else {
-            self.unacked.remove(tag.tag);
-            remember(tag.tag, ());
+            // Whether the mode changed, or the transaction went through, would remain unknown to all.
+            Some(Abandoned::Unanswered(
+                MethodId::CONFIRM_SELECT
+                | MethodId::TX_SELECT
+                | MethodId::TX_COMMIT
+                | MethodId::TX_ROLLBACK,
+            )) => self.start_close(ReplyCode::REPLY_SUCCESS, ShortStr::default(), shared),
+            Some(Abandoned::Unsent(_) | Abandoned::Unanswered(_)) | None => {}
         }
-        let delivery_tag = tag.tag;
-        match how {
-            Settle::Ack => self.send(
-                &basic::Ack {
-                    delivery_tag,
-                    multiple,
-                    ..Default::default()
-                },
-                shared,
-            ),
-            Settle::Nack { requeue } => {
-                self.send(
-                    &basic::Nack {
-                        delivery_tag,
-                        multiple,
-                        requeue,
-                        ..Default::default()
-                    },
-                    shared,
-                );
-            }
-            Settle::Reject { requeue } => {
-                self.send(
-                    &basic::Reject {
-                        delivery_tag,
-                        requeue,
-                        ..Default::default()
-                    },
-                    shared,
-                );
-            }
-        }
-        Ok(())
     }
+
+    // ----- publishing -----
 
     /// Puts a message in the outgoing buffer, whole. The caller has checked that it may go.
     pub(super) fn publish(
@@ -871,7 +246,7 @@ impl<P> Channel<P> {
         let number = self.id.number;
         let seq = match &self.mode {
             Mode::Confirm(tracker) => Some(tracker.next_seq()),
-            Mode::Plain | Mode::Tx(_) => None,
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => None,
         };
         let Publication {
             exchange,
@@ -882,7 +257,7 @@ impl<P> Channel<P> {
             (Mode::Confirm(tracker), Some(seq))
                 if tracker.options().tag_returns && message.is_mandatory() =>
             {
-                super::confirm::tagged(message, seq)
+                confirms::tagged(message, seq)
             }
             _ => None,
         };
@@ -908,66 +283,87 @@ impl<P> Channel<P> {
         Some(tracker.publish(publication, start.unwrap_or(u64::MAX), keep))
     }
 
-    /// Sends channel.close, now. Requests and publishes that are still open fail.
-    pub(super) fn start_close(
-        &mut self,
-        request: Option<RequestId>,
-        code: ReplyCode,
-        text: ShortStr<'static>,
-        shared: &mut Shared<'_, P>,
-    ) {
-        let closed = Arc::new(Closed::by_client(code, text));
-        self.close_with(request, closed, shared);
+    // ----- consuming -----
+
+    /// Cancels a consumer that nobody reads from any more. What arrives for it meanwhile goes back to its
+    /// queue.
+    pub(super) fn forget_consumer(&mut self, id: ConsumerId, shared: &mut Shared<'_, P>) {
+        if let Some(tag) = self.consumers.forget(id) {
+            self.cancel(tag);
+            self.send_next_rpc(shared);
+        }
     }
 
-    /// Closes the channel because the server broke the protocol on it.
-    pub(super) fn close_for_violation(&mut self, violation: Violation, shared: &mut Shared<'_, P>) {
-        self.close_with(None, Arc::new(Closed::by_violation(violation)), shared);
-    }
-
-    fn close_with(
-        &mut self,
-        request: Option<RequestId>,
-        closed: Arc<Closed>,
-        shared: &mut Shared<'_, P>,
-    ) {
-        // RabbitMQ takes a close behind an unanswered commit; what was held back is void.
-        self.held = None;
-        let reply_text = closed.text.as_borrowed();
-        let close = channel::Close {
-            reply_code: closed.code,
-            reply_text,
+    /// Queues a cancel whose answer nobody waits for. It does have to be awaited: until then it must be
+    /// known whether what comes for the consumer has to be given back.
+    fn cancel(&mut self, consumer_tag: ShortStr<'static>) {
+        let cancel = basic::Cancel {
+            consumer_tag,
             ..Default::default()
         };
-        self.send(&close, shared);
-        self.fail(&closed, shared);
-        let waiting = self
-            .close_when_settled
-            .take()
-            .and_then(|closing| closing.request);
-        self.state = State::Closing {
-            request: request.or(waiting),
-            closed,
-        };
+        self.queue(None, &cancel, false);
     }
 
-    /// Sends channel.close when every publish has its outcome: acks stop at a close, though the messages
-    /// are in their queues.
-    pub(super) fn close_when_settled(
+    /// Settles a delivery that is unsettled, or with `multiple` all up to it.
+    pub(super) fn settle(
+        &mut self,
+        delivery_tag: u64,
+        multiple: bool,
+        how: Settle,
+        shared: &mut Shared<'_, P>,
+    ) {
+        let mode = &mut self.mode;
+        self.consumers.settle(delivery_tag, multiple, |delivery| {
+            if let Mode::Tx(transaction) = mode {
+                transaction.settled(delivery);
+            }
+        });
+        match how {
+            Settle::Ack => {
+                let ack = basic::Ack {
+                    delivery_tag,
+                    multiple,
+                    ..Default::default()
+                };
+                self.send(&ack, shared);
+            }
+            Settle::Nack { requeue } => {
+                let nack = basic::Nack {
+                    delivery_tag,
+                    multiple,
+                    requeue,
+                    ..Default::default()
+                };
+                self.send(&nack, shared);
+            }
+            Settle::Reject { requeue } => {
+                let reject = basic::Reject {
+                    delivery_tag,
+                    requeue,
+                    ..Default::default()
+                };
+                self.send(&reject, shared);
+            }
+        }
+    }
+
+    // ----- closing -----
+
+    /// Closes the channel: at once, or when every publish has its outcome. Acks stop at a close, though the
+    /// messages are in their queues.
+    pub(super) fn close(
         &mut self,
         request: Option<RequestId>,
+        at_once: bool,
         code: ReplyCode,
         text: ShortStr<'static>,
         shared: &mut Shared<'_, P>,
     ) {
-        match &mut self.state {
-            State::Opening { close } => *close = true,
-            State::Open => {
-                self.close_when_settled = Some(Closing {
-                    request,
-                    code,
-                    text,
-                });
+        self.close_requests.extend(request);
+        match self.state {
+            State::Open if at_once => self.start_close(code, text, shared),
+            State::Opening | State::Open => {
+                self.close_when_settled = Some((code, text));
                 self.close_if_settled(shared);
             }
             State::Closing { .. } => {}
@@ -975,38 +371,131 @@ impl<P> Channel<P> {
     }
 
     pub(super) fn close_if_settled(&mut self, shared: &mut Shared<'_, P>) {
-        if self.close_when_settled.is_some() && !self.has_unsettled() {
-            if let Some(Closing {
-                request,
-                code,
-                text,
-            }) = self.close_when_settled.take()
-            {
-                self.start_close(request, code, text, shared);
-            }
+        if let State::Open = self.state
+            && !self.has_unsettled()
+            && let Some((code, text)) = self.close_when_settled.take()
+        {
+            self.start_close(code, text, shared);
         }
     }
 
-    /// The caller of a request gave up.
-    pub(super) fn abandon(&mut self, request: RequestId, shared: &mut Shared<'_, P>) {
-        if let State::Closing {
-            request: closing, ..
-        } = &mut self.state
-            && *closing == Some(request)
-        {
-            *closing = None;
-            return;
+    /// Sends channel.close, now. Requests and publishes that are still open fail.
+    fn start_close(
+        &mut self,
+        code: ReplyCode,
+        text: ShortStr<'static>,
+        shared: &mut Shared<'_, P>,
+    ) {
+        self.close_with(Arc::new(Closed::by_client(code, text)), shared);
+    }
+
+    /// Closes the channel because the server broke the protocol on it.
+    pub(super) fn close_for_violation(&mut self, violation: Violation, shared: &mut Shared<'_, P>) {
+        self.close_with(Arc::new(Closed::by_violation(violation)), shared);
+    }
+
+    /// Closes the channel because this side cannot go on with it.
+    pub(super) fn close_because(
+        &mut self,
+        code: ReplyCode,
+        cause: CloseCause,
+        shared: &mut Shared<'_, P>,
+    ) {
+        if let State::Opening { .. } | State::Open = self.state {
+            self.close_with(Arc::new(Closed::by_library(code, cause)), shared);
         }
-        match self.rpcs.abandon(request) {
-            // Whether the mode changed, or the transaction went through, would remain unknown to all.
-            Some(
-                MethodId::CONFIRM_SELECT
-                | MethodId::TX_SELECT
-                | MethodId::TX_COMMIT
-                | MethodId::TX_ROLLBACK,
-            ) => self.start_close(None, ReplyCode::REPLY_SUCCESS, ShortStr::default(), shared),
-            Some(_) | None => {}
+    }
+
+    fn close_with(&mut self, closed: Arc<Closed>, shared: &mut Shared<'_, P>) {
+        let number = self.id.number;
+        let close = channel::Close {
+            reply_code: closed.code,
+            reply_text: closed.text.as_borrowed(),
+            ..Default::default()
+        };
+        // RabbitMQ takes a close behind an unanswered commit; what was held back for the answer is void.
+        shared
+            .outgoing
+            .frames(&mut self.backlog, |buf| encode(number, &close, buf));
+        self.state = State::Closing {
+            closed: closed.clone(),
+            close_ok_sent: false,
+        };
+        self.end(&closed, shared);
+    }
+
+    /// The server has closed the channel. Whoever waited to close it has what they wanted.
+    fn closed_by_server(&mut self, closed: &Arc<Closed>, shared: &mut Shared<'_, P>) {
+        self.reply_to_close(shared);
+        self.end(closed, shared);
+    }
+
+    fn reply_to_close(&mut self, shared: &mut Shared<'_, P>) {
+        for request in self.close_requests.drain(..) {
+            let ok = Reply::Method(Method::from(channel::CloseOk {}));
+            shared.events.push_back(Event::Reply(request, Ok(ok)));
         }
+    }
+
+    /// The channel is over: everything that waits on it, its close apart, gets its answer.
+    fn end(&mut self, closed: &Arc<Closed>, shared: &mut Shared<'_, P>) {
+        let events = &mut *shared.events;
+        if let Mode::Confirm(tracker) = &mut self.mode {
+            tracker.channel_closed(closed, |keep, outcome| {
+                events.push_back(Event::Settled(keep, outcome));
+            });
+        }
+        for (request, method) in self.rpcs.fail_all() {
+            let error = RequestError::ChannelClosed {
+                method,
+                closed: closed.clone(),
+            };
+            events.push_back(Event::Reply(request, Err(error)));
+        }
+        self.report_end(closed.clone(), shared);
+    }
+
+    /// The connection is over after `written` bytes of the outgoing stream, and the channel with it.
+    pub(super) fn connection_closed(
+        mut self,
+        connection: &Arc<Closed>,
+        written: u64,
+        shared: &mut Shared<'_, P>,
+    ) {
+        let events = &mut *shared.events;
+        if let Mode::Confirm(tracker) = &mut self.mode {
+            tracker.connection_closed(connection, written, |keep, outcome| {
+                events.push_back(Event::Settled(keep, outcome));
+            });
+        }
+        let closes = self.close_requests.drain(..);
+        let closes = closes.map(|request| (request, MethodId::CHANNEL_CLOSE));
+        for (request, method) in self.rpcs.fail_all().chain(closes) {
+            let error = RequestError::ConnectionClosed {
+                method,
+                closed: connection.clone(),
+            };
+            events.push_back(Event::Reply(request, Err(error)));
+        }
+        match self.state {
+            State::Opening | State::Open => {
+                self.report_end(Arc::new(Closed::with_connection(connection)), shared);
+            }
+            // Reported when it started to close.
+            State::Closing { .. } => {}
+        }
+        shared
+            .outgoing
+            .drop_backlog(self.id.number, &mut self.backlog);
+    }
+
+    fn report_end(&mut self, closed: Arc<Closed>, shared: &mut Shared<'_, P>) {
+        let events = &mut *shared.events;
+        if let Mode::Tx(transaction) = &mut self.mode {
+            let returned = transaction.end().returned.into_iter();
+            events.extend(returned.map(|returned| Event::Returned(self.id, Box::new(returned))));
+        }
+        events.push_back(Event::ChannelClosed(self.id, closed, self.mode.counts()));
     }
 }
 

@@ -92,6 +92,9 @@ pub(crate) enum Verdict {
     Nack,
 }
 
+/// How many deadlines are never worth tidying up.
+const DEADLINES_KEPT: usize = 64;
+
 /// Everything that waits for a confirm on one channel, and the bounds it keeps.
 ///
 /// `P` is what the caller keeps for each publish and gets back with its outcome.
@@ -288,13 +291,16 @@ impl<P> ConfirmTracker<P> {
     /// then over the rest.
     pub(crate) fn recv_return(&mut self, returned: &IncomingReturn<'_>) -> ReturnMatch {
         let (tag, matched) = match returned.tag() {
-            Some(tag) => (self.open.contains(tag).then_some(tag), Match::Header),
+            Some(tag) => (Some(tag), Match::Header),
             None => self.find_by_content(returned),
         };
         let Some(tag) = tag else {
             return ReturnMatch::None;
         };
         self.last_returned = tag;
+        if let Some(late) = self.late.get_mut(&tag) {
+            late.returnable = None;
+        }
         match self.open.get_mut(tag) {
             Some(pending) if pending.returned.is_none() => {
                 let text = returned.text.clone().into_owned();
@@ -305,7 +311,7 @@ impl<P> ConfirmTracker<P> {
                 }));
                 ReturnMatch::Open
             }
-            _ => ReturnMatch::None,
+            Some(_) | None => ReturnMatch::None,
         }
     }
 
@@ -335,8 +341,25 @@ impl<P> ConfirmTracker<P> {
             self.stamped = last;
             if let Some(timeout) = self.options.timeout {
                 self.deadlines.push_back((last, now + timeout));
+                self.compact_deadlines();
             }
         }
+    }
+
+    /// Forgets the deadlines that hold for no open publish, where they have become many: behind one publish
+    /// that stays open they would gather.
+    fn compact_deadlines(&mut self) {
+        if self.deadlines.len() <= DEADLINES_KEPT + 2 * self.open.len() {
+            return;
+        }
+        let mut open = self.open.iter_after(0).map(|(tag, _)| tag).peekable();
+        self.deadlines.retain(|(through, _)| {
+            let mut needed = false;
+            while open.next_if(|tag| tag <= through).is_some() {
+                needed = true;
+            }
+            needed
+        });
     }
 
     /// When [`expire`](Self::expire) has something to do.

@@ -11,21 +11,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use amqp_codec::{
-    Frame, Limits, LongStr, Method, MethodFields, MethodId, ProtocolHeader, ReplyCode, ShortStr,
-    connection, frame,
+    EncodeError, Frame, Limits, LongStr, Method, MethodFields, MethodId, ProtocolHeader, ReplyCode,
+    ShortStr, connection, frame,
 };
 use bytes::Bytes;
 
-use super::channel::{Channel, Mode, Next, Shared, State as ChannelState};
+use super::channel::{Channel, Mode, Next, Shared};
 use super::event::{ChannelId, Event, Reply, RequestError};
 use super::handshake::{self, Handshake, ServerInfo};
 use super::heartbeat::Heartbeat;
 use super::input::{Input, InputError, InputFrame};
+use super::methods::{plain_replies, sent_by_clients, sent_by_servers};
 use super::outgoing::{Batch, Outgoing};
 use super::rpc::{RequestId, RpcQueue};
 use super::view::ChannelView;
 use crate::config::ConnectOptions;
-use crate::error::{CloseCause, Closed, HandshakeError, UsageError, Violation};
+use crate::error::{CloseCause, Closed, HandshakeError, Initiator, NotSent, UsageError, Violation};
 use crate::negotiate::Negotiated;
 
 /// One connection as a state machine without a clock, a socket or a lock.
@@ -43,8 +44,8 @@ pub struct Connection<P> {
     outgoing: Outgoing,
     /// By number, from 1 on.
     channels: Vec<Option<Box<Channel<P>>>>,
-    /// Numbers that were used and are free again.
-    free: Vec<u16>,
+    /// Numbers that were used and are free again, in the order they came free.
+    free: VecDeque<u16>,
     incarnations: u64,
     requests: u64,
     /// Synchronous methods on channel 0 after the handshake.
@@ -55,8 +56,6 @@ pub struct Connection<P> {
     timers: BTreeSet<(Instant, u16)>,
     /// Channels that published since the last turn: their publishes have no deadline yet.
     unstamped: Vec<u16>,
-    /// Bytes of the outgoing stream that were given to the transport.
-    written: u64,
     events: VecDeque<Event<P>>,
 }
 
@@ -100,7 +99,7 @@ impl<P> Connection<P> {
             negotiated: None,
             outgoing,
             channels: Vec::new(),
-            free: Vec::new(),
+            free: VecDeque::new(),
             incarnations: 0,
             requests: 0,
             rpcs: RpcQueue::default(),
@@ -108,7 +107,6 @@ impl<P> Connection<P> {
             heartbeat: Heartbeat::off(now),
             timers: BTreeSet::new(),
             unstamped: Vec::new(),
-            written: 0,
             events: VecDeque::new(),
             options,
         }
@@ -168,6 +166,11 @@ impl<P> Connection<P> {
         RequestId(self.requests)
     }
 
+    fn frame_max(&self) -> u32 {
+        self.negotiated
+            .map_or(frame::FRAME_MIN_SIZE, |negotiated| negotiated.frame_max)
+    }
+
     fn check_open(&self) -> Result<(), UsageError> {
         match &self.state {
             State::Open => Ok(()),
@@ -188,7 +191,7 @@ impl<P> Connection<P> {
         let max = self
             .negotiated
             .map_or(0, |negotiated| negotiated.channel_max);
-        let number = match self.free.pop() {
+        let number = match self.free.pop_front() {
             Some(number) => number,
             None if self.channels.len() < usize::from(max) => {
                 self.channels.push(None);
@@ -221,7 +224,14 @@ impl<P> Connection<P> {
         if let State::Handshake { .. } | State::Closing { .. } | State::Closed(_) = self.state {
             self.check_open()?;
         }
-        let blocked = self.blocked.is_some() || !matches!(self.state, State::Open);
+        let refusal = match &self.state {
+            State::Draining { closed, .. } => {
+                Some(UsageError::ConnectionClosed(closed.clone()).into())
+            }
+            State::Handshake { .. } | State::Open | State::Closing { .. } | State::Closed(_) => {
+                self.blocked.as_ref().map(|_| NotSent::Blocked)
+            }
+        };
         let slot = self
             .channels
             .get_mut(usize::from(id.number).wrapping_sub(1));
@@ -239,7 +249,7 @@ impl<P> Connection<P> {
                 frame_max: self
                     .negotiated
                     .map_or(frame::FRAME_MIN_SIZE, |negotiated| negotiated.frame_max),
-                blocked,
+                refusal,
                 unstamped: &mut self.unstamped,
             }),
             None => Err(UsageError::NoChannel),
@@ -261,10 +271,15 @@ impl<P> Connection<P> {
             new_secret: LongStr::from(secret),
             reason,
         };
+        let (size, frame_max) = (frame::method_frame_len(&update), self.frame_max());
+        if size > frame_max as usize {
+            let size = size as u64;
+            return Err(EncodeError::FrameTooLarge { size, frame_max }.into());
+        }
         let mut bytes = Vec::new();
         frame::encode_method(0, &update, &mut bytes)?;
         self.rpcs
-            .push(request, connection::UpdateSecret::ID, false, bytes);
+            .push(Some(request), connection::UpdateSecret::ID, false, bytes);
         self.send_next_rpc();
         Ok(())
     }
@@ -360,7 +375,6 @@ impl<P> Connection<P> {
 
     /// The peer ended the stream, or the transport failed, after `written` bytes in all had been given to it.
     pub fn handle_transport_end(&mut self, written: u64, cause: CloseCause) {
-        self.written = written;
         let closed = match &self.state {
             // The close-ok may never come; that the stream ends says as much.
             State::Closing { closed, .. } => closed.clone(),
@@ -368,16 +382,19 @@ impl<P> Connection<P> {
                 Arc::new(Closed::by_transport(cause))
             }
         };
-        self.terminate(closed);
+        self.terminate_after(written, closed);
     }
 
     fn handle_frame(&mut self, now: Instant, input: &InputFrame<'_>, source: Option<&Bytes>) {
         trace_frame("received", &input.frame);
-        match (&mut self.state, &input.frame) {
-            (State::Closed(_), _) | (_, Frame::Heartbeat) => {}
-            (State::Handshake { .. }, frame) => self.handle_handshake(now, frame),
-            (State::Open | State::Draining { .. } | State::Closing { .. }, frame) => {
-                let result = match frame {
+        if let Frame::Heartbeat = input.frame {
+            return;
+        }
+        match &self.state {
+            State::Closed(_) => {}
+            State::Handshake { .. } => self.handle_handshake(now, &input.frame),
+            State::Open | State::Draining { .. } | State::Closing { .. } => {
+                let result = match &input.frame {
                     Frame::Method { channel: 0, method } => self.recv_method(method),
                     frame => self.recv_channel_frame(frame.channel(), input, source),
                 };
@@ -392,12 +409,8 @@ impl<P> Connection<P> {
         let State::Handshake { step, .. } = &mut self.state else {
             return;
         };
-        let method = match frame {
-            Frame::Method { channel: 0, method } => method,
-            frame => {
-                let violation = Violation::ChannelNotOpen(frame.channel());
-                return self.fail(now, violation);
-            }
+        let Frame::Method { channel: 0, method } = frame else {
+            return self.fail(now, Violation::ChannelNotOpen(frame.channel()));
         };
         let result = match (&mut *step, method) {
             (Handshake::Start, Method::ConnectionStart(start)) => self.recv_start(start),
@@ -416,26 +429,15 @@ impl<P> Connection<P> {
                 self.recv_open_ok(now);
                 Ok(())
             }
-            (_, Method::ConnectionClose(close)) => {
-                let method = MethodId {
-                    class: close.class_id,
-                    method: close.method_id,
-                };
-                let closed = Closed::by_server(close.reply_code, &close.reply_text, method);
-                Err(self.handshake_failure(Arc::new(closed)))
-            }
+            (
+                Handshake::Start | Handshake::Tune { .. } | Handshake::OpenOk,
+                Method::ConnectionClose(close),
+            ) => return self.recv_close(close),
             (Handshake::Start | Handshake::Tune { .. } | Handshake::OpenOk, method) => {
-                let violation = Violation::UnexpectedMethod {
-                    method: method.id(),
-                    channel: 0,
-                };
-                return self.fail(now, violation);
+                return self.fail(now, unexpected(method.id()));
             }
         };
         if let Err(error) = result {
-            if matches!(method, Method::ConnectionClose(_)) {
-                self.send(&connection::CloseOk {});
-            }
             self.fail_handshake(error);
         }
     }
@@ -510,7 +512,10 @@ impl<P> Connection<P> {
             | HandshakeError::Tune(_)
             | HandshakeError::StartOk(_) => {
                 let text = crate::error::short_text(&error.to_string());
-                Arc::new(Closed::by_client(ReplyCode(0), text))
+                Arc::new(Closed {
+                    initiator: Initiator::Library,
+                    ..Closed::by_client(ReplyCode(0), text)
+                })
             }
         };
         self.state = State::Closed(closed);
@@ -520,72 +525,72 @@ impl<P> Connection<P> {
     /// A method on channel 0 after the handshake.
     fn recv_method(&mut self, method: &Method<'_>) -> Result<(), Violation> {
         match method {
-            Method::ConnectionClose(close) => {
-                self.send(&connection::CloseOk {});
-                let closed = match &self.state {
-                    // Both sides closed at once: ours was first, and its close-ok may never come.
-                    State::Closing {
-                        closed, sent: true, ..
-                    } => closed.clone(),
-                    _ => {
-                        let method = MethodId {
-                            class: close.class_id,
-                            method: close.method_id,
-                        };
-                        Arc::new(Closed::by_server(
-                            close.reply_code,
-                            &close.reply_text,
-                            method,
-                        ))
-                    }
-                };
-                self.terminate(closed);
-                Ok(())
-            }
-            Method::ConnectionCloseOk(_) => match &self.state {
-                State::Closing {
-                    closed, sent: true, ..
-                } => {
-                    let closed = closed.clone();
-                    self.terminate(closed);
-                    Ok(())
-                }
-                _ => Err(Violation::UnexpectedMethod {
-                    method: method.id(),
-                    channel: 0,
-                }),
-            },
+            Method::ConnectionClose(close) => self.recv_close(close),
+            Method::ConnectionCloseOk(_) => return self.recv_close_ok(),
             Method::ConnectionBlocked(blocked) => {
                 let reason = blocked.reason.clone().into_owned();
                 self.blocked = Some(reason.clone());
                 self.events.push_back(Event::Blocked(reason));
-                Ok(())
             }
             Method::ConnectionUnblocked(_) => {
                 self.blocked = None;
                 self.events.push_back(Event::Unblocked);
-                Ok(())
             }
             Method::ConnectionUpdateSecretOk(ok) => {
-                let Some(rpc) = self.rpcs.recv_reply(method.id()) else {
-                    return Err(Violation::UnexpectedMethod {
-                        method: method.id(),
-                        channel: 0,
-                    });
-                };
-                if !rpc.abandoned {
-                    self.events.push_back(Event::Reply(
-                        rpc.request,
-                        Ok(Reply::Method(ok.clone().into())),
-                    ));
+                let rpc = self.rpcs.recv_reply(method.id());
+                let rpc = rpc.ok_or_else(|| unexpected(method.id()))?;
+                if let Some(request) = rpc.request {
+                    let reply = Reply::Method(ok.clone().into());
+                    self.events.push_back(Event::Reply(request, Ok(reply)));
                 }
                 self.send_next_rpc();
+            }
+            // What only clients send, what belongs to the handshake or on another channel.
+            Method::ConnectionStart(_)
+            | Method::ConnectionStartOk(_)
+            | Method::ConnectionSecure(_)
+            | Method::ConnectionSecureOk(_)
+            | Method::ConnectionTune(_)
+            | Method::ConnectionTuneOk(_)
+            | Method::ConnectionOpen(_)
+            | Method::ConnectionOpenOk(_)
+            | Method::ConnectionUpdateSecret(_)
+            | sent_by_clients!()
+            | sent_by_servers!() => return Err(unexpected(method.id())),
+        }
+        Ok(())
+    }
+
+    fn recv_close(&mut self, close: &connection::Close<'_>) {
+        let closed = match &self.state {
+            // Both sides closed at once: ours was first, and its close-ok may never come.
+            State::Closing {
+                closed, sent: true, ..
+            } => closed.clone(),
+            State::Handshake { .. }
+            | State::Open
+            | State::Draining { .. }
+            | State::Closing { sent: false, .. }
+            | State::Closed(_) => Arc::new(closed_by_server(close)),
+        };
+        self.terminate(closed);
+        self.send(&connection::CloseOk {});
+    }
+
+    fn recv_close_ok(&mut self) -> Result<(), Violation> {
+        match &self.state {
+            State::Closing {
+                closed, sent: true, ..
+            } => {
+                let closed = closed.clone();
+                self.terminate(closed);
                 Ok(())
             }
-            method => Err(Violation::UnexpectedMethod {
-                method: method.id(),
-                channel: 0,
-            }),
+            State::Handshake { .. }
+            | State::Open
+            | State::Draining { .. }
+            | State::Closing { sent: false, .. }
+            | State::Closed(_) => Err(unexpected(MethodId::CONNECTION_CLOSE_OK)),
         }
     }
 
@@ -596,10 +601,13 @@ impl<P> Connection<P> {
         source: Option<&Bytes>,
     ) -> Result<(), Violation> {
         let slot = self.channels.get_mut(usize::from(number).wrapping_sub(1));
+        let was_open = slot.is_some();
         let Some(channel) = slot.and_then(Option::as_deref_mut) else {
             // After a fault of the peer's, frames that were under way are of no interest.
             let closing = matches!(self.state, State::Closing { .. });
-            return if closing {
+            // RabbitMQ may repeat channel.close until it sees the close-ok, and one is all it wants.
+            let repeated = was_open && is_channel_close(&input.frame);
+            return if closing || repeated {
                 Ok(())
             } else {
                 Err(Violation::ChannelNotOpen(number))
@@ -632,7 +640,7 @@ impl<P> Connection<P> {
             if let Some(at) = channel.timer {
                 self.timers.remove(&(at, number));
             }
-            self.free.push(number);
+            self.free.push_back(number);
         }
     }
 
@@ -647,8 +655,10 @@ impl<P> Connection<P> {
                 self.fail_handshake(error);
             }
             State::Open | State::Draining { .. } => {
+                // What was not handed out is not sent any more, so that it is known not to have been.
+                self.close_channels(&closed, self.outgoing.handed_out());
+                self.outgoing.discard();
                 self.send_close(&closed);
-                self.close_channels(&closed);
                 let deadline = now + self.options.deadlines.close;
                 self.state = State::Closing {
                     closed,
@@ -665,7 +675,7 @@ impl<P> Connection<P> {
         }
     }
 
-    fn close_channels(&mut self, closed: &Arc<Closed>) {
+    fn close_channels(&mut self, closed: &Arc<Closed>, written: u64) {
         for slot in &mut self.channels {
             if let Some(channel) = slot.take() {
                 let mut shared = Shared {
@@ -673,21 +683,25 @@ impl<P> Connection<P> {
                     events: &mut self.events,
                     limits: &self.options.limits,
                 };
-                channel.connection_closed(closed, self.written, &mut shared);
+                channel.connection_closed(closed, written, &mut shared);
             }
         }
         self.timers.clear();
-        for rpc in self.rpcs.take_all() {
-            let error = RequestError::ConnectionClosed {
-                method: rpc.method,
-                closed: closed.clone(),
-            };
-            self.events.push_back(Event::Reply(rpc.request, Err(error)));
+        for (request, method) in self.rpcs.fail_all() {
+            let closed = closed.clone();
+            let error = RequestError::ConnectionClosed { method, closed };
+            self.events.push_back(Event::Reply(request, Err(error)));
         }
     }
 
-    /// The connection is over.
+    /// The connection is over. What was handed out counts as written: all of it may still be.
     fn terminate(&mut self, closed: Arc<Closed>) {
+        self.terminate_after(self.outgoing.handed_out(), closed);
+    }
+
+    /// The connection is over after `written` bytes of the outgoing stream; the rest is not sent any more.
+    fn terminate_after(&mut self, written: u64, closed: Arc<Closed>) {
+        self.outgoing.discard();
         match &self.state {
             State::Closed(_) => {}
             State::Handshake { .. } => {
@@ -695,7 +709,7 @@ impl<P> Connection<P> {
                 self.fail_handshake(error);
             }
             State::Open | State::Draining { .. } | State::Closing { .. } => {
-                self.close_channels(&closed);
+                self.close_channels(&closed, written);
                 self.events.push_back(Event::Closed(closed.clone()));
                 self.state = State::Closed(closed);
             }
@@ -749,10 +763,9 @@ impl<P> Connection<P> {
         true
     }
 
-    /// How many bytes of the outgoing stream have been given to the transport so far.
-    pub fn set_written(&mut self, written: u64) {
-        self.written = written;
-    }
+    /// Has no effect: what is handed out counts as written, until
+    /// [`handle_transport_end`](Self::handle_transport_end) says how much was.
+    pub fn set_written(&mut self, _written: u64) {}
 
     /// Moves what waits in the channels' backlogs.
     fn pump(&mut self) {
@@ -811,8 +824,7 @@ impl<P> Connection<P> {
             return;
         }
         if let Some(silence) = self.heartbeat.peer_gone(now) {
-            let cause = CloseCause::HeartbeatTimeout(silence);
-            return self.terminate(Arc::new(Closed::by_transport(cause)));
+            return self.terminate(self.closed_for(CloseCause::HeartbeatTimeout(silence)));
         }
         if self.heartbeat.is_due(now) {
             // Bytes that wait already will do as well, when the transport takes them.
@@ -828,17 +840,10 @@ impl<P> Connection<P> {
         match &self.state {
             State::Handshake { deadline, .. } if now >= *deadline => {
                 let cause = CloseCause::HandshakeTimeout(self.options.deadlines.handshake);
-                self.terminate(Arc::new(Closed::by_transport(cause)));
+                self.terminate(self.closed_for(cause));
             }
-            State::Closing {
-                closed, deadline, ..
-            } if now >= *deadline => {
-                let cause = closed.cause.clone().or(Some(CloseCause::CloseTimeout));
-                let closed = Closed {
-                    cause,
-                    ..Closed::clone(closed)
-                };
-                self.terminate(Arc::new(closed));
+            State::Closing { deadline, .. } if now >= *deadline => {
+                self.terminate(self.closed_for(CloseCause::CloseTimeout));
             }
             State::Handshake { .. }
             | State::Open
@@ -846,6 +851,20 @@ impl<P> Connection<P> {
             | State::Closing { .. }
             | State::Closed(_) => {}
         }
+    }
+
+    /// How the connection ended when the peer was silent for too long. A close that was under way stays what
+    /// ended it.
+    fn closed_for(&self, cause: CloseCause) -> Arc<Closed> {
+        Arc::new(match &self.state {
+            State::Closing { closed, .. } => Closed {
+                cause: closed.cause.clone().or(Some(cause)),
+                ..Closed::clone(closed)
+            },
+            State::Handshake { .. } | State::Open | State::Draining { .. } | State::Closed(_) => {
+                Closed::by_transport(cause)
+            }
+        })
     }
 
     fn expire_confirms(&mut self, now: Instant) {
@@ -868,14 +887,12 @@ impl<P> Connection<P> {
                 channel.timer = Some(at);
                 self.timers.insert((at, number));
             }
-            if !matches!(channel.state, ChannelState::Closing { .. }) {
-                let mut shared = Shared {
-                    outgoing: &mut self.outgoing,
-                    events: &mut self.events,
-                    limits: &self.options.limits,
-                };
-                channel.close_if_settled(&mut shared);
-            }
+            let mut shared = Shared {
+                outgoing: &mut self.outgoing,
+                events: &mut self.events,
+                limits: &self.options.limits,
+            };
+            channel.close_if_settled(&mut shared);
         }
     }
 
@@ -883,6 +900,28 @@ impl<P> Connection<P> {
     pub fn poll_event(&mut self) -> Option<Event<P>> {
         self.events.pop_front()
     }
+}
+
+fn unexpected(method: MethodId) -> Violation {
+    Violation::UnexpectedMethod { method, channel: 0 }
+}
+
+fn is_channel_close(frame: &Frame<'_>) -> bool {
+    matches!(
+        frame,
+        Frame::Method {
+            method: Method::ChannelClose(_),
+            ..
+        }
+    )
+}
+
+fn closed_by_server(close: &connection::Close<'_>) -> Closed {
+    let method = MethodId {
+        class: close.class_id,
+        method: close.method_id,
+    };
+    Closed::by_server(close.reply_code, &close.reply_text, method)
 }
 
 /// The target of one trace event for each frame.

@@ -29,6 +29,23 @@ impl DeliveryTag {
     }
 }
 
+/// How a delivery is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settle {
+    /// basic.ack
+    Ack,
+    /// basic.nack, back into the queue or dropped (dead-lettered).
+    Nack {
+        /// Whether the message goes back into its queue.
+        requeue: bool,
+    },
+    /// basic.reject: the same as nack for one message, known to every broker.
+    Reject {
+        /// Whether the message goes back into its queue.
+        requeue: bool,
+    },
+}
+
 /// What the method of a delivery says, beside its strings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeliveryHead {
@@ -40,7 +57,7 @@ pub(crate) struct DeliveryHead {
 /// Which method a content belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin {
-    /// basic.deliver, to this consumer; to none where its tag is not known (any more).
+    /// basic.deliver, to this consumer; to none where nobody wants its messages any more.
     Consumer(Option<ConsumerId>),
     /// basic.get-ok, with how many messages are left.
     Get { message_count: u32 },
@@ -90,6 +107,11 @@ impl Delivery {
     /// Its body.
     pub fn body(&self) -> &[u8] {
         self.content.body()
+    }
+
+    /// The bytes it takes: its body, its properties and its address.
+    pub fn size(&self) -> usize {
+        self.content.size()
     }
 
     /// Its body, without the rest.

@@ -49,8 +49,8 @@ pub enum Event<P> {
     Returned(ChannelId, Box<Returned>),
     /// A message for a consumer.
     Delivered(ConsumerId, Delivery),
-    /// The server cancelled a consumer: its queue is gone, or it moved.
-    ConsumerCancelled(ChannelId, ConsumerId),
+    /// The server cancelled a consumer, of this tag: its queue is gone, or it moved.
+    ConsumerCancelled(ChannelId, ConsumerId, ShortStr<'static>),
 }
 
 /// The answer to a request.

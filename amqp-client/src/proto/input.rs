@@ -78,7 +78,7 @@ impl Input {
     }
 
     /// Decodes what whole frames there are and hands them over, some at a time, with the bytes they share
-    /// if they are large.
+    /// if they are large. Hands over none where there is no whole one: a part of one is a sign of life too.
     ///
     /// # Errors
     /// The first fault; the frames before it have been handled. After it, nothing that the peer sends is
@@ -121,6 +121,8 @@ impl Input {
                 let base = self.consumed;
                 self.consumed += run.len as u64;
                 result.map_err(|error| error.shifted(base))?;
+            } else {
+                handle(&mut std::iter::empty(), None);
             }
             if let Some(fault) = run.fault {
                 return Err(fault.shifted(self.consumed).into());

@@ -8,21 +8,23 @@
 mod channel;
 mod confirm;
 mod connection;
+mod consumers;
 mod delivery;
 mod event;
 mod handshake;
 mod heartbeat;
 mod input;
+mod methods;
 mod outgoing;
 mod returns;
 mod rpc;
 mod tags;
+mod transaction;
 mod view;
 
-pub use channel::Settle;
 pub use confirm::{ConfirmOptions, DEFAULT_WAIT, PublishSeq};
 pub use connection::Connection;
-pub use delivery::{Delivery, DeliveryTag};
+pub use delivery::{Delivery, DeliveryTag, Settle};
 pub use event::{ChannelId, ConsumerId, Event, Reply, RequestError};
 pub use handshake::ServerInfo;
 pub use input::{Input, InputError, InputFrame};

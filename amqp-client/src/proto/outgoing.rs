@@ -128,6 +128,8 @@ impl Buf for Batch {
 pub(super) struct Backlog {
     pieces: VecDeque<Piece>,
     bytes: usize,
+    /// How many bytes of other things than messages were put in since it was empty.
+    owed: usize,
 }
 
 #[derive(Debug)]
@@ -170,6 +172,9 @@ pub(super) struct Outgoing {
     handed_out: u64,
     /// Bytes in all backlogs.
     backlogged: usize,
+    /// Bytes of other things than messages: of the batch, and of the backlogs.
+    owed: usize,
+    owed_backlogged: usize,
     /// Channels whose backlog may move, in turn.
     turns: VecDeque<u16>,
     /// Above this many waiting bytes, publishes have to wait.
@@ -183,6 +188,8 @@ impl Outgoing {
             batch: Batch::new(),
             handed_out: 0,
             backlogged: 0,
+            owed: 0,
+            owed_backlogged: 0,
             turns: VecDeque::new(),
             limit,
             frame_max: frame::FRAME_MIN_SIZE as usize,
@@ -201,8 +208,9 @@ impl Outgoing {
     }
 
     /// Whether the peer has made us owe it more than it takes: it is not to be read from until it does.
+    /// Messages do not count, or a large one would keep its own confirm from being read.
     pub(super) fn is_overfull(&self) -> bool {
-        self.batch.remaining + self.backlogged > self.limit * 2
+        self.owed + self.owed_backlogged > self.limit * 2
     }
 
     /// Whether nothing is ready to be handed out.
@@ -215,46 +223,53 @@ impl Outgoing {
         self.turns.is_empty()
     }
 
+    /// How many bytes of the stream were handed out.
+    pub(super) fn handed_out(&self) -> u64 {
+        self.handed_out
+    }
+
     /// The offset in the stream of the next byte that is put in.
-    pub(super) fn position(&self) -> u64 {
+    fn position(&self) -> u64 {
         self.handed_out + self.batch.remaining as u64
     }
 
     /// Puts whole frames of a channel in, behind the channel's backlog if it has one.
-    pub(super) fn frames<R>(
-        &mut self,
-        backlog: &mut Backlog,
-        write: impl FnOnce(&mut Vec<u8>) -> R,
-    ) -> R {
+    pub(super) fn frames(&mut self, backlog: &mut Backlog, write: impl FnOnce(&mut Vec<u8>)) {
         if backlog.is_empty() {
-            self.write(write)
+            self.write(write);
         } else {
-            self.write_backlog(backlog, None, write)
+            let grown = self.put_backlog(backlog, None, write);
+            backlog.owed += grown;
+            self.owed_backlogged += grown;
         }
     }
 
     /// Puts frames in that belong to no channel's order, such as those of channel 0.
-    pub(super) fn write<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        let before = self.batch.frames.len();
-        let result = write(self.batch.tail());
-        let grown = self.batch.frames.len() - before;
-        self.batch.grown(grown);
-        result
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.owed += self.put(write);
     }
 
-    fn write_backlog<R>(
+    fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+        let before = self.batch.frames.len();
+        write(self.batch.tail());
+        let grown = self.batch.frames.len() - before;
+        self.batch.grown(grown);
+        grown
+    }
+
+    fn put_backlog(
         &mut self,
         backlog: &mut Backlog,
         mark: Option<u64>,
-        write: impl FnOnce(&mut Vec<u8>) -> R,
-    ) -> R {
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> usize {
         let frames = backlog.push_frames(mark);
         let before = frames.len();
-        let result = write(frames);
+        write(frames);
         let grown = frames.len() - before;
         backlog.bytes += grown;
         self.backlogged += grown;
-        result
+        grown
     }
 
     /// Puts a message in: method and header frame as written by `head`, and its body in as many frames as
@@ -271,17 +286,17 @@ impl Outgoing {
         let one_frame = body.len() + FRAME_OVERHEAD <= self.frame_max;
         if backlog.is_empty() && one_frame {
             let start = self.position();
-            self.write(head);
+            self.put(head);
             self.body_frame(channel, body);
             return Some(start);
         }
         let start = if backlog.is_empty() {
             let start = self.position();
-            self.write(head);
+            self.put(head);
             self.turns.push_back(channel);
             Some(start)
         } else {
-            self.write_backlog(backlog, mark, head);
+            self.put_backlog(backlog, mark, head);
             None
         };
         if !body.is_empty() {
@@ -299,21 +314,22 @@ impl Outgoing {
         // frame_max is 32 bits wide, so a body that fits a frame has a 32-bit length.
         let prefix = frame::body_frame_prefix(channel, body.len() as u32);
         if body.len() < SPLICE_FROM {
-            self.write(|buf| {
+            self.put(|buf| {
                 buf.extend_from_slice(&prefix);
                 buf.extend_from_slice(body);
                 buf.push(FRAME_END);
             });
         } else {
-            self.write(|buf| buf.extend_from_slice(&prefix));
+            self.put(|buf| buf.extend_from_slice(&prefix));
             self.batch.splice(body.clone());
-            self.write(|buf| buf.push(FRAME_END));
+            self.put(|buf| buf.push(FRAME_END));
         }
     }
 
     /// The channel is gone: what it still had to send is dropped.
     pub(super) fn drop_backlog(&mut self, channel: u16, backlog: &mut Backlog) {
         self.backlogged -= backlog.bytes;
+        self.owed_backlogged -= backlog.owed;
         *backlog = Backlog::default();
         self.turns.retain(|other| *other != channel);
     }
@@ -334,7 +350,6 @@ impl Outgoing {
         backlog: &mut Backlog,
         started: impl FnOnce(u64, u64),
     ) {
-        let before = self.batch.remaining;
         match backlog.pieces.pop_front() {
             Some(Piece::Frames { bytes, mark }) => {
                 if let Some(mark) = mark {
@@ -342,7 +357,7 @@ impl Outgoing {
                 }
                 backlog.bytes -= bytes.len();
                 self.backlogged -= bytes.len();
-                self.write(|buf| buf.extend_from_slice(&bytes));
+                self.put(|buf| buf.extend_from_slice(&bytes));
             }
             Some(Piece::Body(mut body)) => {
                 let chunk = body.split_to(body.len().min(self.frame_max - FRAME_OVERHEAD));
@@ -355,10 +370,18 @@ impl Outgoing {
             }
             None => {}
         }
-        debug_assert!(self.batch.remaining >= before);
-        if !backlog.is_empty() {
+        if backlog.is_empty() {
+            self.owed += backlog.owed;
+            self.owed_backlogged -= std::mem::take(&mut backlog.owed);
+        } else {
             self.turns.push_back(channel);
         }
+    }
+
+    /// Drops what was not handed out: the connection is over, or will be when its close is written.
+    pub(super) fn discard(&mut self) {
+        self.batch = Batch::new();
+        self.owed = 0;
     }
 
     /// Hands out all that has gathered, in exchange for a batch that has been sent.
@@ -368,6 +391,7 @@ impl Outgoing {
             "a batch is exchanged when it has been sent"
         );
         self.handed_out += self.batch.remaining as u64;
+        self.owed = 0;
         sent.reset();
         std::mem::swap(sent, &mut self.batch);
     }

@@ -11,16 +11,24 @@ pub struct RequestId(pub u64);
 /// A synchronous method that waits for its turn or for its reply.
 #[derive(Debug)]
 pub(super) struct Rpc {
-    pub(super) request: RequestId,
+    /// Who waits for the reply. `None`: nobody, or nobody any more. The reply is awaited all the same, so
+    /// that it goes to nobody else, and what it brings is undone.
+    pub(super) request: Option<RequestId>,
     /// The method, for its replies and for errors.
     pub(super) method: MethodId,
     /// For consume and get: what comes needs no ack.
     pub(super) no_ack: bool,
     /// The whole method frame; taken when it is sent.
     frame: Vec<u8>,
-    /// The caller is not interested any more. The reply is still waited for, so that it goes to nobody
-    /// else, and what it brings is undone.
-    pub(super) abandoned: bool,
+}
+
+/// What became of a request whose caller gave up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Abandoned {
+    /// It was not sent, and never will be.
+    Unsent(MethodId),
+    /// It is on the wire, and its reply will go to nobody.
+    Unanswered(MethodId),
 }
 
 /// RabbitMQ may answer pipelined methods of one channel out of order (queue.delete-ok before consume-ok),
@@ -36,7 +44,7 @@ impl RpcQueue {
     /// Adds a method. The caller then sends [`next_frame`](Self::next_frame).
     pub(super) fn push(
         &mut self,
-        request: RequestId,
+        request: Option<RequestId>,
         method: MethodId,
         no_ack: bool,
         frame: Vec<u8>,
@@ -46,7 +54,6 @@ impl RpcQueue {
             method,
             no_ack,
             frame,
-            abandoned: false,
         });
     }
 
@@ -75,23 +82,26 @@ impl RpcQueue {
         self.queue.pop_front()
     }
 
-    /// The caller gave up. A method that was not sent yet is forgotten; for the one on the wire `Some` says so,
-    /// and its reply will go to nobody.
-    pub(super) fn abandon(&mut self, request: RequestId) -> Option<MethodId> {
-        let index = self.queue.iter().position(|rpc| rpc.request == request)?;
+    /// The caller gave up.
+    pub(super) fn abandon(&mut self, request: RequestId) -> Option<Abandoned> {
+        let index = self
+            .queue
+            .iter()
+            .position(|rpc| rpc.request == Some(request))?;
         if index == 0 && self.in_flight {
-            self.queue[0].abandoned = true;
-            return Some(self.queue[0].method);
+            let rpc = self.queue.front_mut()?;
+            rpc.request = None;
+            return Some(Abandoned::Unanswered(rpc.method));
         }
-        self.queue.remove(index);
-        None
+        let rpc = self.queue.remove(index)?;
+        Some(Abandoned::Unsent(rpc.method))
     }
 
-    /// Everything that will not be answered any more.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Rpc> + use<> {
+    /// Everybody whose request will not be answered any more, and the request's method.
+    pub(super) fn fail_all(&mut self) -> impl Iterator<Item = (RequestId, MethodId)> + use<> {
         self.in_flight = false;
         std::mem::take(&mut self.queue)
             .into_iter()
-            .filter(|rpc| !rpc.abandoned)
+            .filter_map(|rpc| Some((rpc.request?, rpc.method)))
     }
 }

@@ -85,6 +85,7 @@ impl<T> TagRing<T> {
         }
         self.ring.push_back(Some(value));
         self.live += 1;
+        self.compact();
         true
     }
 

@@ -4,25 +4,26 @@ use amqp_codec::frame::{FRAME_OVERHEAD, method_frame_len};
 use amqp_codec::{EncodeError, MethodFields, ReplyCode, ShortStr, basic, tx};
 
 use super::ConfirmOptions;
-use super::channel::{Channel, Mode, Settle, Shared, State};
+use super::channel::{Channel, Mode, Select, Shared, State};
 use super::confirm::PublishSeq;
-use super::delivery::DeliveryTag;
+use super::delivery::{DeliveryTag, Settle};
 use super::event::{ChannelId, ConsumerId};
+use super::returns::RETURN_TAG;
 use super::rpc::RequestId;
-use crate::error::{NotSent, UsageError};
-use crate::message::{Message, Publication};
+use crate::error::{CloseCause, NotSent, UsageError};
+use crate::message::{Message, Property, Publication};
 use crate::outcome::Counts;
 
 /// The class, weight and size of a content header's payload, before the properties.
 const CONTENT_HEADER_FIXED: usize = 12;
-
 /// One channel, borrowed from its [`Connection`](super::Connection). What is asked for here is in the
 /// outgoing buffer, whole, when the call returns `Ok`, and nothing of it is otherwise.
 pub struct ChannelView<'a, P> {
     pub(super) channel: &'a mut Channel<P>,
     pub(super) shared: Shared<'a, P>,
     pub(super) frame_max: u32,
-    pub(super) blocked: bool,
+    /// Why the connection takes no publishes now, though it does take the rest.
+    pub(super) refusal: Option<NotSent>,
     pub(super) unstamped: &'a mut Vec<u16>,
 }
 
@@ -53,7 +54,7 @@ impl<'a, P> ChannelView<'a, P> {
         match &self.channel.state {
             State::Closing { closed, .. } => Err(UsageError::ChannelClosed(closed.clone())),
             State::Open if self.channel.is_open() => Ok(()),
-            State::Open | State::Opening { .. } => Err(UsageError::NoChannel),
+            State::Open | State::Opening => Err(UsageError::NoChannel),
         }
     }
 
@@ -82,27 +83,45 @@ impl<'a, P> ChannelView<'a, P> {
             return Err(UsageError::InvalidProperty(property).into());
         }
         let properties = message.properties();
-        self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + properties.encoded_len())?;
-        properties
+        let tag = self.return_tag_len(message);
+        self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + properties.encoded_len() + tag)?;
+        let headers = properties
             .headers(self.shared.limits)
             .map_err(UsageError::InvalidHeaders)?;
+        // RabbitMQ ends the connection for infinities and what is not a number.
+        if headers.is_some_and(|headers| headers.has_non_finite()) {
+            return Err(UsageError::InvalidProperty(Property::Headers).into());
+        }
         self.room_for(message.body().len())?;
         Ok(Admitted(self))
+    }
+
+    /// How many bytes the tag for returns may add to the message's properties.
+    fn return_tag_len(&self, message: &Message) -> usize {
+        match &self.channel.mode {
+            Mode::Confirm(tracker) if tracker.options().tag_returns && message.is_mandatory() => {
+                // The table's length, the name, and as a long string a number of up to 20 digits.
+                4 + (1 + RETURN_TAG.len()) + (1 + 4 + 20)
+            }
+            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) | Mode::Tx(_) => 0,
+        }
     }
 
     /// Whether a message with a body of this many bytes would have to wait.
     ///
     /// # Errors
-    /// [`NotSent::Blocked`] or [`NotSent::Full`].
+    /// [`NotSent::Blocked`] or [`NotSent::Full`]; or the connection is closing, and waiting is in vain.
     pub fn room_for(&self, body_len: usize) -> Result<(), NotSent> {
-        if self.blocked {
-            return Err(NotSent::Blocked);
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
         }
-        let room_in_flight = match &self.channel.mode {
+        let room_in_channel = match &self.channel.mode {
+            Mode::Plain => true,
+            Mode::Selecting(_) => false,
             Mode::Confirm(tracker) => tracker.has_room(body_len),
-            Mode::Plain | Mode::Tx(_) => true,
+            Mode::Tx(transaction) => !transaction.is_ending(),
         };
-        if !room_in_flight || !self.channel.flow || !self.shared.outgoing.has_room() {
+        if !room_in_channel || !self.channel.flow || !self.shared.outgoing.has_room() {
             return Err(NotSent::Full);
         }
         Ok(())
@@ -125,15 +144,16 @@ impl<'a, P> ChannelView<'a, P> {
     pub fn settled_through(&self, seq: PublishSeq) -> bool {
         match &self.channel.mode {
             Mode::Confirm(tracker) => tracker.settled_through(seq),
-            Mode::Plain | Mode::Tx(_) => true,
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => true,
         }
     }
 
     // ----- synchronous methods -----
 
     /// Sends a synchronous method, when those before it on the channel have been answered. The answer is
-    /// an [`Event::Reply`](super::Event::Reply). For consume, get, select, commit, rollback and close there
-    /// are calls of their own.
+    /// an [`Event::Reply`](super::Event::Reply); a method with `no_wait` has none and is for
+    /// [`send`](Self::send). For consume, get, select, commit, rollback and close there are calls of their
+    /// own.
     ///
     /// # Errors
     /// The channel is not open, or the method does not fit a frame.
@@ -157,7 +177,8 @@ impl<'a, P> ChannelView<'a, P> {
         Ok(())
     }
 
-    /// Starts a consumer, which is named by this request from then on.
+    /// Starts a consumer, which is named by this request from then on. Its answer is always waited for,
+    /// whatever `no_wait` says.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -166,8 +187,12 @@ impl<'a, P> ChannelView<'a, P> {
         request: RequestId,
         consume: &basic::Consume<'_>,
     ) -> Result<(), UsageError> {
-        self.check(consume)?;
-        self.channel.consume(request, consume, &mut self.shared);
+        let consume = basic::Consume {
+            no_wait: false,
+            ..consume.clone()
+        };
+        self.check(&consume)?;
+        self.channel.consume(request, &consume, &mut self.shared);
         Ok(())
     }
 
@@ -181,7 +206,8 @@ impl<'a, P> ChannelView<'a, P> {
         Ok(())
     }
 
-    /// Puts the channel in confirm mode. Publishes are numbered from the answer on.
+    /// Puts the channel in confirm mode. Publishes are numbered from the answer on; until it comes there can
+    /// be none.
     ///
     /// # Errors
     /// As [`call`](Self::call); the channel has a mode already.
@@ -190,13 +216,7 @@ impl<'a, P> ChannelView<'a, P> {
         request: RequestId,
         options: ConfirmOptions,
     ) -> Result<(), UsageError> {
-        self.check_open()?;
-        let Mode::Plain = self.channel.mode else {
-            return Err(UsageError::WrongMode);
-        };
-        self.channel
-            .select_confirms(request, options, &mut self.shared);
-        Ok(())
+        self.select(request, Select::Confirm(options))
     }
 
     /// Puts the channel in transaction mode.
@@ -204,10 +224,16 @@ impl<'a, P> ChannelView<'a, P> {
     /// # Errors
     /// As [`call`](Self::call); the channel has a mode already.
     pub fn select_tx(&mut self, request: RequestId) -> Result<(), UsageError> {
+        self.select(request, Select::Tx)
+    }
+
+    fn select(&mut self, request: RequestId, select: Select) -> Result<(), UsageError> {
+        self.check_open()?;
         let Mode::Plain = self.channel.mode else {
             return Err(UsageError::WrongMode);
         };
-        self.call(request, &tx::Select {})
+        self.channel.select(request, select, &mut self.shared);
+        Ok(())
     }
 
     /// Commits what was published and acked since the last commit or rollback. What else is sent on the
@@ -236,15 +262,15 @@ impl<'a, P> ChannelView<'a, P> {
     }
 
     /// Nobody waits for the answer to this request any more: it will go to nobody, and what it brings is
-    /// undone. Giving up on a select, commit or rollback closes the channel.
+    /// undone. Giving up on a select, commit or rollback that was sent closes the channel.
     pub fn abandon(&mut self, request: RequestId) {
         self.channel.abandon(request, &mut self.shared);
     }
 
     // ----- consuming -----
 
-    /// Acks, nacks or rejects a delivery, or with `multiple` all outstanding ones up to it. Each delivery
-    /// can be settled once.
+    /// Acks, nacks or rejects a delivery, or with `multiple` all outstanding ones up to it; reject knows no
+    /// `multiple`. Each delivery can be settled once.
     ///
     /// # Errors
     /// The tag is another channel's, or not outstanding; the channel is not open. Nothing is sent.
@@ -255,10 +281,19 @@ impl<'a, P> ChannelView<'a, P> {
         how: Settle,
     ) -> Result<(), UsageError> {
         self.check_open()?;
-        self.channel.settle(tag, multiple, how, &mut self.shared)
+        if tag.channel != self.channel.id {
+            return Err(UsageError::ForeignDeliveryTag);
+        }
+        let DeliveryTag { tag, .. } = tag;
+        if !self.channel.consumers.is_unsettled(tag) {
+            return Err(UsageError::UnknownDeliveryTag(tag));
+        }
+        let multiple = multiple && !matches!(how, Settle::Reject { .. });
+        self.channel.settle(tag, multiple, how, &mut self.shared);
+        Ok(())
     }
 
-    /// Cancels a consumer without waiting for the answer. What is under way to it goes back to its queue.
+    /// Cancels a consumer that nobody reads from any more. What is under way to it goes back to its queue.
     pub fn forget_consumer(&mut self, consumer: ConsumerId) {
         if self.check_open().is_ok() {
             self.channel.forget_consumer(consumer, &mut self.shared);
@@ -269,20 +304,21 @@ impl<'a, P> ChannelView<'a, P> {
 
     /// Closes the channel at once. Publishes without a confirm become unknown.
     pub fn close(&mut self, request: Option<RequestId>, code: ReplyCode, text: ShortStr<'static>) {
-        match self.channel.state {
-            State::Open => self
-                .channel
-                .start_close(request, code, text, &mut self.shared),
-            State::Opening { ref mut close } => *close = true,
-            State::Closing { .. } => {}
-        }
+        self.channel
+            .close(request, true, code, text, &mut self.shared);
+    }
+
+    /// Closes the channel at once because this side cannot go on with it; the code and the cause's text are told to
+    /// the server.
+    pub fn close_because(&mut self, code: ReplyCode, cause: CloseCause) {
+        self.channel.close_because(code, cause, &mut self.shared);
     }
 
     /// Closes the channel when every publish has its outcome; nothing more can be asked of it.
     pub fn close_when_settled(&mut self, request: Option<RequestId>) {
         let (code, text) = (ReplyCode::REPLY_SUCCESS, ShortStr::default());
         self.channel
-            .close_when_settled(request, code, text, &mut self.shared);
+            .close(request, false, code, text, &mut self.shared);
     }
 }
 

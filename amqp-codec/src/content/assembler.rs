@@ -358,6 +358,11 @@ impl<M> Content<M> {
         self.bytes.get(start..end).unwrap_or_default()
     }
 
+    /// How many bytes it holds: strings, properties and body.
+    pub fn size(&self) -> usize {
+        self.bytes.len() + self.large.as_ref().map_or(0, Bytes::len)
+    }
+
     /// The body.
     pub fn body(&self) -> &[u8] {
         match &self.large {

@@ -1,0 +1,63 @@
+//! What happens on a connection, for those who watch it.
+
+use std::sync::Arc;
+
+use amqp_codec::ShortStr;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::error::Closed;
+use crate::outcome::Returned;
+use crate::proto::ChannelId;
+
+/// Something that happened on a connection.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// The broker has blocked the connection and takes no publishes: its reason.
+    Blocked(ShortStr<'static>),
+    /// The broker takes publishes again.
+    Unblocked,
+    /// A channel ended: who ended it, with which code and text, at which method.
+    ChannelClosed {
+        /// The channel.
+        channel: ChannelId,
+        /// How it ended.
+        closed: Arc<Closed>,
+    },
+    /// The server cancelled a consumer, as it does when the queue goes.
+    ConsumerCancelled {
+        /// Its channel.
+        channel: ChannelId,
+        /// Its tag.
+        consumer_tag: ShortStr<'static>,
+    },
+    /// A message came back and belongs to no confirm. It is in the channel's
+    /// [`returns`](super::Methods::returns) too.
+    Returned {
+        /// Its channel.
+        channel: ChannelId,
+        /// The message and why it came back.
+        returned: Arc<Returned>,
+    },
+    /// The connection ended. Nothing follows.
+    Closed(Arc<Closed>),
+    /// So many events were lost because they were not read in time: 256 are kept.
+    Lagged(u64),
+}
+
+/// A subscription to the events of a connection, from when it was made.
+pub struct Events(pub(super) broadcast::Receiver<Event>);
+
+impl Events {
+    /// The next event; `None` after the last one.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Option<Event> {
+        match self.0.recv().await {
+            Ok(event) => Some(event),
+            Err(RecvError::Lagged(count)) => Some(Event::Lagged(count)),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}

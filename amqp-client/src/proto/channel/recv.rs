@@ -1,0 +1,506 @@
+//! What comes from the server on one channel.
+
+use std::sync::Arc;
+
+use amqp_codec::content::Content;
+use amqp_codec::{ContentHeader, Frame, Method, MethodId, ReplyCode, ShortStr, basic, channel};
+use bytes::Bytes;
+
+use super::{Channel, Mode, Next, Select, Shared, State, encode};
+use crate::error::{Closed, Violation};
+use crate::message::{Message, Publication};
+use crate::outcome::{Followed, Match, Returned};
+use crate::proto::confirm::{ConfirmTracker, ReturnMatch, Verdict};
+use crate::proto::delivery::{Delivery, DeliveryHead, DeliveryTag, Origin, Settle, short};
+use crate::proto::event::{ConsumerId, Event, Reply};
+use crate::proto::input::InputFrame;
+use crate::proto::methods::{of_connection, plain_replies, sent_by_clients};
+use crate::proto::returns::IncomingReturn;
+use crate::proto::rpc::Rpc;
+use crate::proto::transaction::{Ended, Transaction};
+
+impl<P> Channel<P> {
+    pub(in crate::proto) fn recv_frame(
+        &mut self,
+        input: &InputFrame<'_>,
+        source: Option<&Bytes>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<Next, Violation> {
+        match (&self.state, &input.frame) {
+            (State::Closing { .. }, Frame::Method { method, .. }) => {
+                Ok(self.recv_method_while_closing(method, shared))
+            }
+            (State::Opening | State::Open, Frame::Method { method, .. }) => {
+                self.recv_method(method, shared)
+            }
+            (State::Opening | State::Open, Frame::Header { header, .. }) => {
+                self.recv_header(header, input.payload, shared)
+            }
+            (State::Opening | State::Open, Frame::Body { payload, .. }) => {
+                let content = self.incoming.body(payload, source)?;
+                self.recv_content(content, shared)
+            }
+            (State::Closing { .. }, Frame::Header { .. } | Frame::Body { .. })
+            | (State::Opening | State::Open | State::Closing { .. }, Frame::Heartbeat) => {
+                Ok(Next::Stays)
+            }
+        }
+    }
+
+    /// spec: channel.close, everything else is discarded until close-ok.
+    fn recv_method_while_closing(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Next {
+        if let Method::ChannelClose(_) = method {
+            self.recv_crossing_close(shared);
+            Next::Stays
+        } else if let Method::ChannelCloseOk(_) = method {
+            self.reply_to_close(shared);
+            Next::Free
+        } else {
+            Next::Stays
+        }
+    }
+
+    /// Both sides closed at once: the server's is still to be answered, but once. RabbitMQ may repeat it
+    /// until it is, and takes a second close-ok for a fault.
+    fn recv_crossing_close(&mut self, shared: &mut Shared<'_, P>) {
+        if let State::Closing {
+            close_ok_sent: sent @ false,
+            ..
+        } = &mut self.state
+        {
+            *sent = true;
+            self.send(&channel::CloseOk {}, shared);
+        }
+    }
+
+    fn recv_method(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<Next, Violation> {
+        self.incoming.expect_method()?;
+        match method {
+            Method::BasicAck(basic::Ack {
+                delivery_tag,
+                multiple,
+                ..
+            }) => self.recv_confirm(*delivery_tag, *multiple, Verdict::Ack, shared)?,
+            // RabbitMQ sets the octet's second bit at times; multiple is the first one alone.
+            Method::BasicNack(basic::Nack {
+                delivery_tag,
+                multiple,
+                ..
+            }) => self.recv_confirm(*delivery_tag, *multiple, Verdict::Nack, shared)?,
+            Method::BasicReturn(returned) => self.recv_return_method(returned)?,
+            Method::BasicDeliver(deliver) => self.recv_deliver(deliver)?,
+            Method::BasicGetOk(ok) => self.recv_get_ok(ok)?,
+            Method::BasicCancel(cancel) => self.recv_cancel(cancel, shared),
+            Method::ChannelFlow(flow) => self.recv_flow(flow, shared),
+            Method::ChannelClose(close) => {
+                self.recv_close(close, shared);
+                return Ok(Next::Free);
+            }
+            Method::ChannelOpenOk(_) => self.recv_open_ok(method, shared)?,
+            Method::ConfirmSelectOk(_) | Method::TxSelectOk(_) => {
+                self.recv_select_ok(method, shared)?;
+            }
+            Method::TxCommitOk(_) => self.recv_commit_ok(method, shared)?,
+            Method::TxRollbackOk(_) => self.recv_rollback_ok(method, shared)?,
+            Method::BasicConsumeOk(ok) => self.recv_consume_ok(ok, method, shared)?,
+            Method::BasicCancelOk(ok) => self.recv_cancel_ok(ok, method, shared)?,
+            Method::BasicRecoverOk(_) => self.recv_recover_ok(method, shared)?,
+            Method::BasicGetEmpty(_) => self.recv_get_empty(method, shared)?,
+            plain_replies!() => self.recv_plain_reply(method, shared)?,
+            // What only clients send, what belongs on channel 0, and a close-ok to no close.
+            sent_by_clients!() | of_connection!() | Method::ChannelCloseOk(_) => {
+                return Err(self.unexpected(method.id()));
+            }
+        }
+        Ok(Next::Stays)
+    }
+
+    fn unexpected(&self, method: MethodId) -> Violation {
+        Violation::UnexpectedMethod {
+            method,
+            channel: self.id.number,
+        }
+    }
+
+    // ----- confirms -----
+
+    fn recv_confirm(
+        &mut self,
+        tag: u64,
+        multiple: bool,
+        verdict: Verdict,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let Mode::Confirm(tracker) = &mut self.mode else {
+            return Err(Violation::UnknownConfirm { tag, last: 0 });
+        };
+        let events = &mut *shared.events;
+        tracker.recv_confirm(tag, multiple, verdict, |keep, outcome| {
+            events.push_back(Event::Settled(keep, outcome));
+        })?;
+        self.close_if_settled(shared);
+        Ok(())
+    }
+
+    // ----- contents -----
+
+    fn recv_return_method(&mut self, returned: &basic::Return<'_>) -> Result<(), Violation> {
+        let origin = Origin::Return {
+            code: returned.reply_code,
+        };
+        let strings = [
+            &returned.exchange,
+            &returned.routing_key,
+            &returned.reply_text,
+        ];
+        self.start_content(0, false, origin, &strings.map(ShortStr::as_bytes))
+    }
+
+    fn recv_deliver(&mut self, deliver: &basic::Deliver<'_>) -> Result<(), Violation> {
+        let tag = deliver.delivery_tag;
+        let consumer = deliver.consumer_tag.as_bytes();
+        let origin = self.consumers.recv_deliver(consumer, tag)?;
+        let strings = [deliver.exchange.as_bytes(), deliver.routing_key.as_bytes()];
+        self.start_content(tag, deliver.redelivered, origin, &strings)
+    }
+
+    fn recv_get_ok(&mut self, ok: &basic::GetOk<'_>) -> Result<(), Violation> {
+        let get = self.rpcs.awaited();
+        let Some(get) = get.filter(|rpc| rpc.method == MethodId::BASIC_GET) else {
+            return Err(self.unexpected(MethodId::BASIC_GET_OK));
+        };
+        self.consumers.recv_delivery(ok.delivery_tag, get.no_ack)?;
+        let origin = Origin::Get {
+            message_count: ok.message_count,
+        };
+        let strings = [ok.exchange.as_bytes(), ok.routing_key.as_bytes()];
+        self.start_content(ok.delivery_tag, ok.redelivered, origin, &strings)
+    }
+
+    fn start_content<const N: usize>(
+        &mut self,
+        tag: u64,
+        redelivered: bool,
+        origin: Origin,
+        strings: &[&[u8]; N],
+    ) -> Result<(), Violation> {
+        let tag = DeliveryTag {
+            channel: self.id,
+            tag,
+        };
+        let head = DeliveryHead {
+            tag,
+            redelivered,
+            origin,
+        };
+        Ok(self.incoming.start(head, strings)?)
+    }
+
+    fn recv_header(
+        &mut self,
+        header: &ContentHeader<'_>,
+        payload: &[u8],
+        shared: &mut Shared<'_, P>,
+    ) -> Result<Next, Violation> {
+        let content = self.incoming.header(header, payload, shared.limits)?;
+        self.recv_content(content, shared)
+    }
+
+    fn recv_content(
+        &mut self,
+        content: Option<Content<DeliveryHead>>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<Next, Violation> {
+        let Some(content) = content else {
+            return Ok(Next::Stays);
+        };
+        match content.method.origin {
+            Origin::Consumer(Some(consumer)) => {
+                let delivery = Delivery::new(content);
+                shared
+                    .events
+                    .push_back(Event::Delivered(consumer, delivery));
+            }
+            Origin::Consumer(None) => self.give_back(content.method.tag, shared),
+            Origin::Get { message_count } => self.recv_got(content, message_count, shared)?,
+            Origin::Return { code } => self.recv_return(code, content, shared),
+        }
+        Ok(Next::Stays)
+    }
+
+    /// A message that nobody wants any more must not stay unsettled. One that needs no ack is gone.
+    fn give_back(&mut self, tag: DeliveryTag, shared: &mut Shared<'_, P>) {
+        if self.consumers.is_unsettled(tag.tag) {
+            self.settle(tag.tag, false, Settle::Nack { requeue: true }, shared);
+        }
+    }
+
+    fn recv_got(
+        &mut self,
+        content: Content<DeliveryHead>,
+        message_count: u32,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let Some(rpc) = self.rpcs.recv_reply(MethodId::BASIC_GET_OK) else {
+            return Err(self.unexpected(MethodId::BASIC_GET_OK));
+        };
+        match rpc.request {
+            Some(request) => {
+                let got = Reply::Got(Some((Delivery::new(content), message_count)));
+                shared.events.push_back(Event::Reply(request, Ok(got)));
+            }
+            None => self.give_back(content.method.tag, shared),
+        }
+        self.send_next_rpc(shared);
+        Ok(())
+    }
+
+    fn recv_return(
+        &mut self,
+        code: ReplyCode,
+        content: Content<DeliveryHead>,
+        shared: &mut Shared<'_, P>,
+    ) {
+        if let Mode::Confirm(tracker) = &mut self.mode {
+            let incoming = IncomingReturn {
+                code,
+                text: short(content.string(2)),
+                exchange: content.string(0),
+                routing_key: content.string(1),
+                properties: content.properties(),
+                body: content.body(),
+                tagged: tracker.options().tag_returns,
+            };
+            if let ReturnMatch::Open = tracker.recv_return(&incoming) {
+                return;
+            }
+        }
+        let returned = unmatched_return(code, content);
+        match &mut self.mode {
+            Mode::Tx(transaction) => transaction.returned(returned),
+            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => {
+                let event = Event::Returned(self.id, Box::new(returned));
+                shared.events.push_back(event);
+            }
+        }
+    }
+
+    // ----- replies -----
+
+    /// The request that this method answers.
+    fn answered(&mut self, reply: &Method<'_>) -> Result<Rpc, Violation> {
+        let rpc = self.rpcs.recv_reply(reply.id());
+        rpc.ok_or_else(|| self.unexpected(reply.id()))
+    }
+
+    /// Gives the reply to whoever still waits for it, and sends what waits behind it.
+    fn reply(&mut self, rpc: &Rpc, reply: Reply, shared: &mut Shared<'_, P>) {
+        if let Some(request) = rpc.request {
+            shared.events.push_back(Event::Reply(request, Ok(reply)));
+        }
+        self.send_next_rpc(shared);
+    }
+
+    fn reply_as_is(&mut self, rpc: &Rpc, method: &Method<'_>, shared: &mut Shared<'_, P>) {
+        self.reply(rpc, Reply::Method(method.clone().into_owned()), shared);
+    }
+
+    fn recv_plain_reply(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        self.reply_as_is(&rpc, method, shared);
+        Ok(())
+    }
+
+    fn recv_open_ok(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        self.state = State::Open;
+        if rpc.request.is_none() {
+            self.start_close(ReplyCode::REPLY_SUCCESS, ShortStr::default(), shared);
+        } else {
+            self.reply(&rpc, Reply::Channel(self.id), shared);
+            self.close_if_settled(shared);
+        }
+        Ok(())
+    }
+
+    fn recv_select_ok(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        if let Mode::Selecting(select) = &mut self.mode {
+            self.mode = match std::mem::take(select) {
+                Select::Confirm(options) => Mode::Confirm(Box::new(ConfirmTracker::new(options))),
+                Select::Tx => Mode::Tx(Transaction::default()),
+            };
+        }
+        self.reply_as_is(&rpc, method, shared);
+        Ok(())
+    }
+
+    fn recv_commit_ok(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        let Ended { returned, .. } = self.end_transaction(shared);
+        self.reply(&rpc, Reply::Committed(returned), shared);
+        Ok(())
+    }
+
+    fn recv_rollback_ok(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        let Ended {
+            returned, settled, ..
+        } = self.end_transaction(shared);
+        for delivery in settled {
+            self.consumers.restore(delivery);
+        }
+        self.reply(&rpc, Reply::RolledBack(returned), shared);
+        Ok(())
+    }
+
+    fn end_transaction(&mut self, shared: &mut Shared<'_, P>) -> Ended {
+        let Mode::Tx(transaction) = &mut self.mode else {
+            return Ended::default();
+        };
+        let ended = transaction.end();
+        shared
+            .outgoing
+            .frames(&mut self.backlog, |buf| buf.extend_from_slice(&ended.held));
+        ended
+    }
+
+    fn recv_consume_ok(
+        &mut self,
+        ok: &basic::ConsumeOk<'_>,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        let tag = ok.consumer_tag.clone().into_owned();
+        let id = rpc.request.map(ConsumerId);
+        self.consumers.start(tag.clone(), id, rpc.no_ack);
+        if id.is_none() {
+            self.cancel(tag);
+        }
+        self.reply_as_is(&rpc, method, shared);
+        Ok(())
+    }
+
+    fn recv_cancel_ok(
+        &mut self,
+        ok: &basic::CancelOk<'_>,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        self.consumers.end(ok.consumer_tag.as_bytes());
+        self.reply_as_is(&rpc, method, shared);
+        Ok(())
+    }
+
+    fn recv_recover_ok(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        self.consumers.recovered();
+        self.reply_as_is(&rpc, method, shared);
+        Ok(())
+    }
+
+    fn recv_get_empty(
+        &mut self,
+        method: &Method<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        let rpc = self.answered(method)?;
+        self.reply(&rpc, Reply::Got(None), shared);
+        Ok(())
+    }
+
+    // ----- what the server starts -----
+
+    fn recv_cancel(&mut self, cancel: &basic::Cancel<'_>, shared: &mut Shared<'_, P>) {
+        if let Some(consumer) = self.consumers.end(cancel.consumer_tag.as_bytes()) {
+            let tag = cancel.consumer_tag.clone().into_owned();
+            shared
+                .events
+                .push_back(Event::ConsumerCancelled(self.id, consumer, tag));
+        }
+        if !cancel.no_wait {
+            let consumer_tag = cancel.consumer_tag.as_borrowed();
+            let ok = basic::CancelOk {
+                consumer_tag,
+                ..Default::default()
+            };
+            self.send(&ok, shared);
+        }
+    }
+
+    fn recv_flow(&mut self, flow: &channel::Flow, shared: &mut Shared<'_, P>) {
+        self.flow = flow.active;
+        let ok = channel::FlowOk {
+            active: flow.active,
+            ..Default::default()
+        };
+        self.send(&ok, shared);
+    }
+
+    fn recv_close(&mut self, close: &channel::Close<'_>, shared: &mut Shared<'_, P>) {
+        let number = self.id.number;
+        shared.outgoing.drop_backlog(number, &mut self.backlog);
+        shared
+            .outgoing
+            .write(|buf| encode(number, &channel::CloseOk {}, buf));
+        let method = MethodId {
+            class: close.class_id,
+            method: close.method_id,
+        };
+        let closed = Closed::by_server(close.reply_code, &close.reply_text, method);
+        self.closed_by_server(&Arc::new(closed), shared);
+    }
+}
+
+/// A return that is tied to no publish, with the message as it came back.
+fn unmatched_return(code: ReplyCode, content: Content<DeliveryHead>) -> Returned {
+    let owned = |index| short(content.string(index)).into_owned();
+    let (exchange, routing_key, text) = (owned(0), owned(1), owned(2));
+    let properties = content.properties().into_owned();
+    let message = Message::with_properties(content.into_body(), properties).mandatory();
+    Returned {
+        code,
+        text,
+        publication: Publication {
+            exchange,
+            routing_key,
+            message,
+        },
+        followed: Followed::Nothing,
+        matched: Match::None,
+    }
+}

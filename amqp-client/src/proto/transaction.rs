@@ -1,0 +1,68 @@
+//! The transaction that is open on a channel.
+
+use crate::outcome::Returned;
+
+/// What belongs to the open transaction, and what waits for the answer to a commit or rollback of it.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    /// What came back since the last commit or rollback.
+    returned: Vec<Returned>,
+    /// Deliveries that were settled in it: a rollback makes them outstanding again.
+    settled: Vec<u64>,
+    /// A commit or rollback is on the wire.
+    ending: Option<Ending>,
+}
+
+#[derive(Debug, Default)]
+struct Ending {
+    /// The deliveries that were settled in the transaction that ends.
+    settled: Vec<u64>,
+    /// Frames that wait for the answer: RabbitMQ ends the connection for any it gets before.
+    held: Vec<u8>,
+}
+
+/// A transaction that is over.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    pub(super) returned: Vec<Returned>,
+    pub(super) settled: Vec<u64>,
+    /// What was held back and is to be sent now.
+    pub(super) held: Vec<u8>,
+}
+
+impl Transaction {
+    pub(super) fn returned(&mut self, returned: Returned) {
+        self.returned.push(returned);
+    }
+
+    pub(super) fn settled(&mut self, delivery: u64) {
+        self.settled.push(delivery);
+    }
+
+    /// Where frames wait while a commit or rollback is unanswered.
+    pub(super) fn held(&mut self) -> Option<&mut Vec<u8>> {
+        self.ending.as_mut().map(|ending| &mut ending.held)
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Commit or rollback has been sent. What is settled from now on belongs to the next transaction.
+    pub(super) fn start_end(&mut self) {
+        self.ending = Some(Ending {
+            settled: std::mem::take(&mut self.settled),
+            held: Vec::new(),
+        });
+    }
+
+    /// Commit or rollback is answered.
+    pub(super) fn end(&mut self) -> Ended {
+        let Ending { settled, held } = self.ending.take().unwrap_or_default();
+        Ended {
+            returned: std::mem::take(&mut self.returned),
+            settled,
+            held,
+        }
+    }
+}
