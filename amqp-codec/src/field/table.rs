@@ -60,15 +60,13 @@ impl Table<'_> {
 
     /// The value of the first entry with this key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value<'_>> {
-        let key = key.as_ref();
-        self.iter()
-            .find(|(name, _)| name.as_bytes() == key)
-            .map(|(_, value)| value)
+        let (_, at_value) = self.place(key.as_ref())?;
+        value::value(at_value).ok().map(|(_, value)| value)
     }
 
     /// Whether there is an entry with this key.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> bool {
-        self.get(key).is_some()
+        self.place(key.as_ref()).is_some()
     }
 
     /// The boolean under this key; `None` if there is none or it is of another type.
@@ -140,7 +138,9 @@ impl Table<'_> {
     {
         let key = key.try_into()?;
         let end = self.as_bytes().len();
-        let place = self.place(key.as_bytes()).unwrap_or(end..end);
+        let place = self
+            .place(key.as_bytes())
+            .map_or(end..end, |(place, _)| place);
         let mut entry = Vec::new();
         write_entry(&mut entry, &key, &value.into());
         let mut content = self.as_bytes().to_vec();
@@ -180,16 +180,21 @@ impl Table<'_> {
         Ok(Self(content.into()))
     }
 
-    /// Where the first entry with this key is in the content.
-    fn place(&self, key: &[u8]) -> Option<Range<usize>> {
-        let len = self.as_bytes().len();
-        let mut entries = self.iter();
+    /// Where the first entry with this key is in the content, its value apart.
+    fn place(&self, key: &[u8]) -> Option<(Range<usize>, &[u8])> {
+        let content = self.as_bytes();
+        let mut rest = content;
         loop {
-            let start = len - entries.rest.len();
-            let (name, _) = entries.next()?;
+            // Fails at the end alone, what is inside has been checked.
+            let (at_value, name) = short_str(rest).ok()?;
+            let (after, ()) = value::skip(at_value).ok()?;
             if name.as_bytes() == key {
-                return Some(start..len - entries.rest.len());
+                return Some((
+                    content.len() - rest.len()..content.len() - after.len(),
+                    at_value,
+                ));
             }
+            rest = after;
         }
     }
 

@@ -5,7 +5,7 @@ use core::fmt;
 use core::num::TryFromIntError;
 
 use super::{Array, Table};
-use crate::primitive::{Parsed, be_u8, be_u16, be_u32, be_u64, fail, long_bytes, long_str};
+use crate::primitive::{Parsed, be_u8, be_u16, be_u32, be_u64, fail, long_bytes, long_str, take};
 use crate::{DecodeErrorKind, LongStr, ShortStr};
 
 /// A value in a table or array: the types that RabbitMQ reads and writes, each with its tag.
@@ -258,6 +258,17 @@ pub(super) fn value(input: &[u8]) -> Parsed<'_, Value<'_>> {
         b'x' => long_str(rest).map(then(Value::Bytes)),
         _ => fail(input, DecodeErrorKind::UnknownFieldType(tag)),
     }
+}
+
+/// Past a tag and its value, without looking into it.
+pub(super) fn skip(input: &[u8]) -> Parsed<'_, ()> {
+    let (rest, tag) = be_u8(input)?;
+    let (rest, _) = match shape(tag) {
+        Some(Shape::Fixed(len)) => take(rest, len)?,
+        Some(Shape::Bytes | Shape::Table | Shape::Array) => long_bytes(rest)?,
+        None => return fail(input, DecodeErrorKind::UnknownFieldType(tag)),
+    };
+    Ok((rest, ()))
 }
 
 fn then<R, T, U>(make: impl FnOnce(T) -> U) -> impl FnOnce((R, T)) -> (R, U) {
