@@ -26,8 +26,7 @@ pub(crate) struct ChannelCore {
 }
 
 impl ChannelCore {
-    pub(super) fn new(connection: Arc<ConnectionCore>, id: ChannelId) -> Arc<Self> {
-        let slot = connection.shared.lock().add_channel(id);
+    pub(super) fn new(connection: Arc<ConnectionCore>, id: ChannelId, slot: usize) -> Arc<Self> {
         Arc::new(ChannelCore { connection, id, slot })
     }
 

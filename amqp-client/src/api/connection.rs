@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use amqp_codec::{ReplyCode, ShortStr, TooLong};
+use amqp_codec::{MethodId, ReplyCode, ShortStr, TooLong};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Channel, Events};
@@ -91,21 +91,23 @@ impl Connection {
     /// Dropping the future closes the channel again.
     pub async fn open_channel(&self) -> Result<Channel, Error> {
         let core = &self.core;
-        let (request, id) = core.shared.with(|state| {
+        // The channel is registered with its request: it may be closed before its opening was noticed.
+        let (request, id, slot) = core.shared.with(|state| {
             let request = state.new_request();
             match state.conn.open_channel(request) {
-                Ok(id) => Ok((request, id)),
+                Ok(id) => Ok((request, id, state.add_channel(id))),
                 Err(error) => {
                     state.forget_request(request);
                     Err(error)
                 }
             }
         })?;
+        let channel = ChannelCore::new(core.clone(), id, slot);
         let call = Call::new(core.shared.clone(), request, id);
-        let operation = Operation::Reply(amqp_codec::MethodId::CHANNEL_OPEN);
-        call.within(core.deadlines.rpc, operation, |reply| matches!(reply, Reply::Channel(_)).then_some(()))
-            .await?;
-        Ok(Channel::new(ChannelCore::new(core.clone(), id)))
+        let operation = Operation::Reply(MethodId::CHANNEL_OPEN);
+        let opened = |reply| matches!(reply, Reply::Channel(_)).then_some(());
+        call.within(core.deadlines.rpc, operation, opened).await?;
+        Ok(Channel::new(channel))
     }
 
     /// Closes the connection (connection.close, reply code 200) and waits until it is closed.

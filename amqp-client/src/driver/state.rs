@@ -17,8 +17,9 @@ use crate::proto::{
     ChannelId, ConfirmStatus, Connection, ConsumerId, Delivery, Event, PublishSeq, Reply, RequestError, RequestId, Settle,
 };
 
-/// How many returned messages wait for a reader before the oldest are given up.
+/// How many returned messages wait for a reader before the oldest are given up, and how many bytes of bodies.
 const RETURNS_KEPT: usize = 1024;
+const RETURNED_BYTES_KEPT: usize = 16 << 20;
 
 /// How many events wait for a subscriber that does not read before it is told that it lags.
 const EVENTS_KEPT: usize = 256;
@@ -107,7 +108,7 @@ pub(crate) struct State {
 }
 
 struct PublishSlot {
-    channel: usize,
+    channel: ChannelId,
     outcome: Option<Outcome>,
     waker: Option<Waker>,
     /// Nobody waits for the outcome any more.
@@ -143,6 +144,7 @@ struct RoomWaiter {
 #[derive(Default)]
 struct ReturnsQueue {
     queue: VecDeque<Returned>,
+    bytes: usize,
     missed: u64,
     wanted: bool,
     waker: Option<Waker>,
@@ -222,9 +224,7 @@ impl State {
                 }
             }
             Event::Returned(id, returned) => {
-                if let Some(slot) = self.by_number.get(&id.number) {
-                    self.returned(*slot, *returned, wakes);
-                }
+                self.returned(id, *returned, wakes);
             }
             Event::ConsumerCancelled(channel, consumer, consumer_tag) => {
                 self.end_consumer(consumer, ConsumerEnd::CancelledByServer, wakes);
@@ -261,14 +261,11 @@ impl State {
     }
 
     /// A message came back that belongs to no confirm.
-    fn returned(&mut self, slot: usize, returned: Returned, wakes: &mut Vec<Waker>) {
-        let Some(channel) = self.channels.get_mut(slot) else { return };
-        let id = channel.id;
-        if self.events.receiver_count() > 0 {
-            let returned = Arc::new(returned.clone());
-            let _ = self.events.send(api::Event::Returned { channel: id, returned });
+    fn returned(&mut self, channel: ChannelId, returned: Returned, wakes: &mut Vec<Waker>) {
+        self.tell(|| api::Event::Returned { channel, returned: Arc::new(returned.clone()) });
+        if let Some(slot) = self.slot_of(channel) {
+            self.channels[slot].returns.push(returned, wakes);
         }
-        channel.returns.push(returned, wakes);
     }
 
     // ----- the handshake -----
@@ -302,6 +299,12 @@ impl State {
         slot
     }
 
+    /// Where this incarnation of a channel is, unless it has closed or its handles are gone.
+    fn slot_of(&self, id: ChannelId) -> Option<usize> {
+        let slot = *self.by_number.get(&id.number)?;
+        (self.channels[slot].id == id).then_some(slot)
+    }
+
     /// The last handle of a channel is gone: it closes when its publishes are settled.
     pub(crate) fn drop_channel(&mut self, slot: usize) {
         let channel = self.channels.remove(slot);
@@ -320,7 +323,9 @@ impl State {
 
     fn channel_closed(&mut self, id: ChannelId, closed: &Arc<Closed>, counts: Counts, wakes: &mut Vec<Waker>) {
         tracing::debug!(channel = id.number, %closed, "channel closed");
-        let Some(slot) = self.by_number.remove(&id.number) else { return };
+        self.tell(|| api::Event::ChannelClosed { channel: id, closed: closed.clone() });
+        let Some(slot) = self.slot_of(id) else { return };
+        self.by_number.remove(&id.number);
         let channel = &mut self.channels[slot];
         channel.closed = Some(closed.clone());
         channel.final_counts = counts;
@@ -330,7 +335,6 @@ impl State {
         for consumer in std::mem::take(&mut channel.consumers) {
             self.end_consumer(consumer, ConsumerEnd::ChannelClosed(closed.clone()), wakes);
         }
-        self.tell(|| api::Event::ChannelClosed { channel: id, closed: closed.clone() });
     }
 
     /// Why the channel cannot be used, in place of proto's "no such channel".
@@ -377,6 +381,7 @@ impl State {
     /// The caller gave up: the answer goes to nobody, and what it brings, or has brought, is undone.
     pub(crate) fn abandon_request(&mut self, request: RequestId, channel: ChannelId) {
         let Some(slot) = self.requests.remove(&request) else { return };
+        self.consumers.remove(&ConsumerId(request));
         let Ok(mut view) = self.conn.channel(channel) else { return };
         match slot {
             RequestSlot::Waiting(_) => view.abandon(request),
@@ -394,7 +399,6 @@ impl State {
                 _ => {}
             },
         }
-        self.consumers.remove(&ConsumerId(request));
     }
 
     // ----- publishes -----
@@ -409,7 +413,7 @@ impl State {
         let view = self.conn.channel(channel).map_err(NotSent::from);
         match view.and_then(|view| view.admit(&publication.message)) {
             Ok(admitted) => {
-                let publish = PublishSlot { channel: slot, outcome: None, waker: None, dropped: false };
+                let publish = PublishSlot { channel, outcome: None, waker: None, dropped: false };
                 let key = self.publishes.insert(publish);
                 match admitted.publish(publication, key) {
                     Some(seq) => Ok((key, seq)),
@@ -452,9 +456,9 @@ impl State {
             wakes.extend(publish.waker.take());
             return;
         }
-        let slot = self.publishes.remove(key).channel;
+        let channel = self.publishes.remove(key).channel;
         if let Outcome::Returned(returned) = outcome {
-            self.returned(slot, *returned, wakes);
+            self.returned(channel, *returned, wakes);
         }
     }
 
@@ -479,10 +483,10 @@ impl State {
         let publish = self.publishes.get_mut(key)?;
         publish.dropped = true;
         let outcome = publish.outcome.take()?;
-        let slot = self.publishes.remove(key).channel;
+        let channel = self.publishes.remove(key).channel;
         let mut wakes = Vec::new();
         if let Outcome::Returned(returned) = outcome {
-            self.returned(slot, *returned, &mut wakes);
+            self.returned(channel, *returned, &mut wakes);
         }
         wakes.pop()
     }
@@ -581,7 +585,7 @@ impl State {
         if returns.missed > 0 {
             return Some(Some(Err(std::mem::take(&mut returns.missed))));
         }
-        match returns.queue.pop_front() {
+        match returns.pop() {
             Some(returned) => Some(Some(Ok(returned))),
             None if channel.closed.is_some() => Some(None),
             None => {
@@ -704,16 +708,23 @@ impl State {
 }
 
 impl ReturnsQueue {
+    fn pop(&mut self) -> Option<Returned> {
+        let returned = self.queue.pop_front()?;
+        self.bytes -= returned.publication.message.body().len();
+        Some(returned)
+    }
+
     fn push(&mut self, returned: Returned, wakes: &mut Vec<Waker>) {
         if !self.wanted {
             let Publication { exchange, routing_key, .. } = &returned.publication;
             tracing::warn!(%exchange, %routing_key, code = returned.code.0, "message returned; nobody asked for returns");
         }
-        if self.queue.len() >= RETURNS_KEPT {
-            self.queue.pop_front();
+        self.bytes += returned.publication.message.body().len();
+        self.queue.push_back(returned);
+        while self.queue.len() > RETURNS_KEPT || (self.bytes > RETURNED_BYTES_KEPT && self.queue.len() > 1) {
+            self.pop();
             self.missed += 1;
         }
-        self.queue.push_back(returned);
         wakes.extend(self.waker.take());
     }
 }

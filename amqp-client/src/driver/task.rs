@@ -56,13 +56,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
         }
     }
 
-    /// Writes until there is nothing left or the transport takes no more. Whether it took something.
+    /// Writes what has gathered, as far as the transport takes it. Whether it took something.
+    ///
+    /// One batch at a time: while others keep publishing, reading gets its turn.
     fn write(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        if self.write_error.is_some() || (self.batch.is_empty() && !self.next_batch(now)) {
+            return false;
+        }
         let mut progress = false;
-        while self.write_error.is_none() {
-            if self.batch.is_empty() && !self.next_batch(now) {
-                break;
-            }
+        while !self.batch.is_empty() && self.write_error.is_none() {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let used = self.batch.chunks_vectored(&mut slices);
             match Pin::new(&mut self.transport).poll_write_vectored(cx, &slices[..used]) {
@@ -127,15 +129,34 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
         self.write_error.get_or_insert_with(|| io::ErrorKind::NotConnected.into());
     }
 
-    /// Writes the last bytes and ends the stream.
+    /// Writes the last bytes, ends the stream, and reads on until the peer has ended it too: closing a socket with
+    /// unread bytes in it may take from the peer what it was sent last.
     fn poll_goodbye(&mut self, cx: &mut Context<'_>, now: Instant, until: Instant) -> Poll<()> {
-        self.write(cx, now);
-        if self.batch.is_empty() || self.write_error.is_some() {
-            if let Poll::Ready(_) = Pin::new(&mut self.transport).poll_shutdown(cx) {
-                return Poll::Ready(());
-            }
+        while self.write(cx, now) {}
+        if self.write_error.is_some() {
+            return Poll::Ready(());
+        }
+        if self.batch.is_empty()
+            && let Poll::Ready(result) = Pin::new(&mut self.transport).poll_shutdown(cx)
+            && (result.is_err() || self.poll_discard(cx).is_ready())
+        {
+            return Poll::Ready(());
         }
         self.timer.poll(cx, Some(until), now)
+    }
+
+    /// Reads and forgets until the peer has ended the stream.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let buffer = self.input.buffer();
+            buffer.clear();
+            buffer.reserve(self.read_size);
+            match pin!(self.transport.read_buf(buffer)).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(_)) => {}
+            }
+        }
     }
 
     /// One round of writing, reading and looking at the clock. `Ready` if it may be worth another one.
