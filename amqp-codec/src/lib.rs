@@ -42,6 +42,7 @@ mod generated;
 mod limits;
 mod method;
 mod primitive;
+mod string;
 
 pub use content::{Assembler, Content, ContentError, ContentHeader};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, ReplyCode};
@@ -50,4 +51,4 @@ pub use frame::{Frame, ProtocolHeader, RawFrame};
 pub use generated::{Method, basic, channel, confirm, connection, exchange, queue, tx};
 pub use limits::Limits;
 pub use method::{Direction, MethodFields, MethodId};
-pub use primitive::{LongStr, ShortStr, TooLong};
+pub use string::{LongStr, ShortStr, TooLong};

@@ -4,7 +4,7 @@ use core::iter::FusedIterator;
 
 use super::Value;
 use super::value::{self, DEBUG_DEPTH, ToDepth};
-use crate::primitive::ByteStr;
+use crate::string::ByteStr;
 
 /// A list of values, not necessarily of one type, in its encoded form.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]

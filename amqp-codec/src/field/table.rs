@@ -8,7 +8,8 @@ use bytes::BufMut;
 use super::check::check_table;
 use super::value::{self, DEBUG_DEPTH, ToDepth};
 use super::{Array, Value};
-use crate::primitive::{ByteStr, Parsed, put_long, short_str};
+use crate::primitive::{Parsed, put_long, short_str};
+use crate::string::ByteStr;
 use crate::{DecodeError, EncodeError, Limits, ShortStr, TooLong};
 
 /// The content of a table as it came, not looked into: possibly no table at all, possibly beyond every limit, and
