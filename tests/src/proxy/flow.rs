@@ -80,6 +80,9 @@ pub struct Flow {
     passed: Mutex<Vec<u8>>,
 }
 
+/// How many bytes are kept of each direction.
+const RECORDED: usize = 16 << 20;
+
 /// Where a frame is among the bytes that passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
@@ -126,12 +129,12 @@ impl Flow {
         *self.count.borrow()
     }
 
-    /// The bytes that have passed.
+    /// The bytes that have passed, the first 16 MiB of them.
     pub fn bytes(&self) -> Vec<u8> {
         lock(&self.passed).clone()
     }
 
-    /// The whole frames, and the protocol header, among what has passed.
+    /// The whole frames, and the protocol header, among [`bytes`](Self::bytes).
     pub fn frames(&self) -> Vec<Span> {
         spans(&self.bytes())
     }
@@ -151,6 +154,14 @@ impl Flow {
                 self.count()
             );
         }
+    }
+
+    fn record(&self, bytes: &[u8]) {
+        let mut passed = lock(&self.passed);
+        let kept = bytes.len().min(RECORDED.saturating_sub(passed.len()));
+        passed.extend_from_slice(&bytes[..kept]);
+        drop(passed);
+        self.count.send_modify(|count| *count += bytes.len() as u64);
     }
 
     /// Forwards until the sender's end of the stream, which is passed on, or until something happens.
@@ -205,9 +216,8 @@ impl Flow {
                 _ = faults.changed() => continue,
                 written = to.write(&buffer[..piece]) => written.map_err(failed)?,
             };
-            lock(&self.passed).extend_from_slice(&buffer[..written]);
+            self.record(&buffer[..written]);
             buffer.advance(written);
-            self.count.send_modify(|count| *count += written as u64);
             if let Some(rate) = now.rate {
                 let due = Duration::from_secs_f64(written as f64 / rate as f64);
                 sleep(due.saturating_sub(began.elapsed())).await;
