@@ -111,7 +111,10 @@ impl Input {
             let run = Run::scan(&self.buffer, &self.limits);
             if run.len > 0 {
                 let shared = run.large.then(|| self.buffer.split_to(run.len).freeze());
-                let bytes = shared.as_deref().unwrap_or(&self.buffer[..run.len]);
+                let bytes = match &shared {
+                    Some(shared) => &shared[..],
+                    None => &self.buffer[..run.len],
+                };
                 let result = decode_run(bytes, run.frames, &self.limits, |frames| {
                     handle(frames, shared.as_ref());
                 });
