@@ -1,6 +1,9 @@
-//! Publishes a [`Workload`] with one client or another, and awaits and checks every outcome.
+//! Publishes a [`Workload`] with one client or another, and awaits and checks every outcome; or consumes what the null
+//! broker delivers.
 
-use std::collections::VecDeque;
+mod client;
+mod floor;
+
 use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -8,7 +11,6 @@ use std::time::Instant;
 use cpu_time::ProcessTime;
 use stats_alloc::INSTRUMENTED_SYSTEM;
 
-use crate::floor::{Confirm, Floor};
 use crate::workload::{Report, Workload};
 
 /// Whatever went wrong: a load has nobody to tell the difference.
@@ -19,16 +21,19 @@ pub type Failure = Box<dyn Error>;
 pub enum Client {
     /// [`crate::floor`].
     Floor,
+    /// The one that all of this is about.
+    AmqpClient,
 }
 
 impl Client {
     /// All of them.
-    pub const ALL: &[Client] = &[Client::Floor];
+    pub const ALL: &[Client] = &[Client::Floor, Client::AmqpClient];
 
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Client::Floor => "floor",
+            Client::AmqpClient => "amqp-client",
         }
     }
 
@@ -42,41 +47,36 @@ impl Client {
         workload: &Workload,
     ) -> Result<Report, Failure> {
         match self {
-            Client::Floor => floor(address, workload).await,
+            Client::Floor => floor::publish(address, workload).await,
+            Client::AmqpClient => client::publish(address, workload).await,
         }
     }
 }
 
-async fn floor(address: SocketAddr, workload: &Workload) -> Result<Report, Failure> {
-    let floor = Floor::connect(address, workload.window).await?;
-    let mut pending = VecDeque::with_capacity(workload.window);
-    floor_publish(&floor, workload, workload.warm_up, &mut pending).await?;
-    let start = Snapshot::take();
-    let acked = floor_publish(&floor, workload, workload.count, &mut pending).await?;
-    Ok(start.report(acked))
+/// Consumes, with amqp-client: on one task, with a prefetch count of `window`, and an ack with `multiple` for every
+/// `ack_every`th delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Consumption {
+    /// Messages to consume.
+    pub count: u64,
+    /// Messages before those, which are not in the report.
+    pub warm_up: u64,
+    /// Octets of a body.
+    pub size: usize,
+    /// The prefetch count.
+    pub window: u16,
+    /// Deliveries per ack.
+    pub ack_every: u64,
 }
 
-async fn floor_publish(
-    floor: &Floor,
-    workload: &Workload,
-    count: u64,
-    pending: &mut VecDeque<Confirm>,
-) -> Result<u64, Failure> {
-    let mut acked = 0;
-    for (key, body) in workload.messages(count) {
-        if pending.len() == workload.window
-            && let Some(confirm) = pending.pop_front()
-        {
-            confirm.await?;
-            acked += 1;
-        }
-        pending.push_back(floor.publish("", key, body).await?);
+impl Consumption {
+    /// Consumes all of it. The report counts as acked what was delivered with the body that was to be expected.
+    ///
+    /// # Errors
+    /// When the connection ends, or a body is another.
+    pub async fn run(self, address: SocketAddr) -> Result<Report, Failure> {
+        client::consume(address, self).await
     }
-    for confirm in pending.drain(..) {
-        confirm.await?;
-        acked += 1;
-    }
-    Ok(acked)
 }
 
 /// What the process had used up at one moment.

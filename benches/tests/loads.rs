@@ -8,7 +8,7 @@ use std::thread;
 
 use amqp_benches::blast;
 use amqp_benches::floor::Floor;
-use amqp_benches::load::Client;
+use amqp_benches::load::{Client, Consumption};
 use amqp_benches::null_broker::{Config, NullBroker};
 use amqp_benches::wire::{self, method};
 use amqp_benches::workload::Workload;
@@ -30,6 +30,21 @@ async fn every_client_has_every_message_acked() {
                 "{client:?} {ack_every}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_delivered_is_consumed() {
+    let broker = NullBroker::start(Config::default()).unwrap();
+    for (size, ack_every) in [(0, 1), (16, 100), (200_000, 7)] {
+        let what = Consumption {
+            count: 2_000,
+            warm_up: 10,
+            size,
+            window: 100,
+            ack_every,
+        };
+        assert_eq!(what.run(broker.address()).await.unwrap().acked, 2_000);
     }
 }
 
