@@ -8,6 +8,12 @@ use amqp_codec::{Limits, ShortStr, Table, Value, short, table};
 use crate::auth::{Credentials, Mechanism, Sasl, Secret};
 use crate::negotiate::{self, Heartbeat, Wanted};
 
+mod tls;
+
+#[cfg(feature = "tokio")]
+pub(crate) use tls::Pem;
+pub use tls::{ServerName, Tls, TlsConfigError, TlsVersion, Verify};
+
 /// Where to connect, as whom, and within which limits. Also made from a URI:
 ///
 /// ```
@@ -48,8 +54,8 @@ pub struct Deadlines {
     /// The whole of opening a connection: name resolution, all addresses, TLS, handshake. 30
     /// seconds unless said.
     pub connect: Duration,
-    /// The handshake with one address, from the protocol header to open-ok. 10 seconds unless said,
-    /// which is how long RabbitMQ waits for it.
+    /// The handshake with one address, from the protocol header to open-ok, and as long again for the
+    /// one of TLS before it. 10 seconds unless said, which is how long RabbitMQ waits for it.
     pub handshake: Duration,
     /// The reply to a synchronous method. 30 seconds unless said.
     pub rpc: Duration,
@@ -57,40 +63,6 @@ pub struct Deadlines {
     pub close: Duration,
     /// The confirm of a publish, after which its outcome is unknown. 30 seconds unless said.
     pub confirm: Duration,
-}
-
-/// TLS, as far as a URI can ask for it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// PEM file of the authorities to trust, instead of the platform's.
-    pub ca_file: Option<String>,
-    /// PEM file with the client's certificate chain.
-    pub cert_file: Option<String>,
-    /// PEM file with the client's private key.
-    pub key_file: Option<String>,
-    /// Whether the server's certificate is verified.
-    pub verify: Verify,
-    /// The name to ask for and to verify, if it is not the host's.
-    pub server_name: Option<ServerName>,
-}
-
-/// Whether the server's certificate is verified.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Verify {
-    /// `verify_peer`: it must be valid and for the right name.
-    #[default]
-    Peer,
-    /// `verify_none`: anybody is believed to be the server.
-    None,
-}
-
-/// The name sent to the server in the TLS handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServerName {
-    /// This one, which is then the one verified too.
-    Name(String),
-    /// None is sent.
-    Disabled,
 }
 
 /// Options that cannot work, found before anything is connected.
@@ -118,6 +90,9 @@ pub enum ConfigError {
     /// No authentication mechanism is left to offer.
     #[error("no authentication mechanism is configured")]
     NoMechanism,
+    /// The TLS options cannot work.
+    #[error(transparent)]
+    Tls(#[from] TlsConfigError),
 }
 
 impl Default for ConnectOptions {
@@ -159,7 +134,18 @@ impl ConnectOptions {
     }
 
     /// Adds an address to try after those already there: a host name or an IP address (IPv6 without
-    /// brackets). Without any, it is localhost with the usual port.
+    /// brackets). Without any, it is localhost with the usual port. A name that stands for several
+    /// addresses stands for all of them, in the resolver's order.
+    ///
+    /// They are tried in order until one leads to an open connection, all within the connect deadline. What
+    /// is left of it is shared out evenly among the addresses left, so that one that does not answer cannot
+    /// use it up; none gets less than a second, even if the last ones are then not tried.
+    ///
+    /// The next one is tried after everything that may be this one's own fault: its name is not resolved,
+    /// it is not reached, its TLS fails, it speaks something else, is silent, breaks off, breaks the protocol
+    /// or closes the connection with a code such as 320 or 541. The search ends where the others would say the
+    /// same: the credentials (403) or the virtual host (530) are refused, there is no common mechanism,
+    /// negotiation fails.
     pub fn address(mut self, host: impl Into<String>, port: u16) -> Self {
         self.addresses.push((host.into(), port));
         self
@@ -285,7 +271,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Asks for TLS.
+    /// Asks for TLS, which needs the feature `rustls`.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
@@ -308,6 +294,9 @@ impl ConnectOptions {
         }
         if self.mechanisms.is_empty() {
             return Err(ConfigError::NoMechanism);
+        }
+        if let Some(tls) = &self.tls {
+            tls.validate()?;
         }
         negotiate::check_frame_max(self.wanted.frame_max)
             .map_err(|frame_max| ConfigError::FrameMaxTooSmall { frame_max })

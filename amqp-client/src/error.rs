@@ -149,6 +149,11 @@ impl IoError {
     pub fn kind(&self) -> std::io::ErrorKind {
         self.0.kind()
     }
+
+    /// The error itself.
+    pub fn inner(&self) -> &std::io::Error {
+        &self.0
+    }
 }
 
 impl From<std::io::Error> for IoError {
@@ -232,8 +237,13 @@ impl Closed {
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "closed by the {}", self.initiator)?;
-        if self.code != ReplyCode(0) {
-            write!(f, ": {} {}", self.code, self.text)?;
+        match self.code.name() {
+            // RabbitMQ begins its texts with the code's name.
+            Some(name) if self.text.as_bytes().starts_with(name.as_bytes()) => {
+                write!(f, ": {} {}", self.code.0, self.text)?;
+            }
+            _ if self.code == ReplyCode(0) => {}
+            _ => write!(f, ": {} {}", self.code, self.text)?,
         }
         match (&self.method, &self.cause) {
             (Some(method), _) => write!(f, " (at {method})"),
@@ -355,6 +365,10 @@ pub enum HandshakeError {
     /// The server answered with another protocol's header.
     #[error("the server speaks AMQP {}.{}.{} (protocol id {})", .0.major, .0.minor, .0.revision, .0.id)]
     Protocol(ProtocolHeader),
+    /// The server answered as one that expects TLS: probably the port is the wrong one, or it is to be
+    /// amqps.
+    #[error("the server expects TLS on this port (amqps)")]
+    TlsExpected,
     /// The server speaks AMQP of a version this library does not.
     #[error("the server speaks AMQP {major}-{minor}")]
     Version {
@@ -402,6 +416,7 @@ impl HandshakeError {
             | HandshakeError::VirtualHostRefused(closed)
             | HandshakeError::Closed { closed, .. } => Some(closed),
             HandshakeError::Protocol(_)
+            | HandshakeError::TlsExpected
             | HandshakeError::Version { .. }
             | HandshakeError::Authentication(_)
             | HandshakeError::Tune(_)
@@ -411,8 +426,16 @@ impl HandshakeError {
 }
 
 #[cfg(feature = "tokio")]
-pub use handles::{CommitError, ConnectError, Error, ErrorKind, Operation};
+pub use connect::{Attempt, AttemptError, ConnectError, Phase};
+#[cfg(feature = "tokio")]
+pub use handles::{CommitError, Error, ErrorKind, Operation};
+#[cfg(feature = "tokio")]
+pub use tls::{TlsError, TlsReason};
 
+#[cfg(feature = "tokio")]
+mod connect;
 /// The errors of the asynchronous handles.
 #[cfg(feature = "tokio")]
 mod handles;
+#[cfg(feature = "tokio")]
+mod tls;

@@ -1,9 +1,9 @@
 //! A URI fills in what it names; everything else stays as it is by default, each part for itself: a
 //! user name without a password keeps the default password, as with RabbitMQ's own clients.
 
-use super::{ConnectOptions, Tls};
+use super::{ConnectOptions, Pem, Tls};
 use crate::auth::Mechanism;
-use crate::uri::{Scheme, Uri, UriError};
+use crate::uri::{Parameters, Scheme, Uri, UriError};
 use std::sync::Arc;
 
 impl From<Uri> for ConnectOptions {
@@ -42,17 +42,24 @@ impl From<&Uri> for ConnectOptions {
         }
         options.tls = match uri.scheme() {
             Scheme::Amqp => None,
-            Scheme::Amqps => Some(Tls {
-                ca_file: parameters.cacertfile.clone(),
-                cert_file: parameters.certfile.clone(),
-                key_file: parameters.keyfile.clone(),
-                verify: parameters.verify.unwrap_or_default(),
-                server_name: parameters.server_name_indication.clone(),
-            }),
+            Scheme::Amqps => Some(tls(parameters)),
         };
         options
             .channel_max(parameters.channel_max.unwrap_or_default())
             .frame_max(parameters.frame_max.unwrap_or_default())
+    }
+}
+
+fn tls(parameters: &Parameters) -> Tls {
+    // Certificate and key may be in one file: whichever parameter names it.
+    let certificate = parameters.certfile.as_ref();
+    Tls {
+        roots: parameters.cacertfile.iter().map(Pem::file).collect(),
+        certificate: certificate.map(Pem::file),
+        key: parameters.keyfile.as_ref().or(certificate).map(Pem::file),
+        verify: parameters.verify.unwrap_or_default(),
+        server_name: parameters.server_name_indication.clone(),
+        ..Tls::new()
     }
 }
 

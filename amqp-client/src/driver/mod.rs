@@ -7,6 +7,8 @@
 mod connect;
 mod state;
 mod task;
+#[cfg_attr(not(feature = "rustls"), path = "no_tls.rs")]
+mod tls;
 
 pub(crate) use connect::{connect, open_over};
 pub(crate) use state::{ConsumerEnd, PublishKey, Shared, State};

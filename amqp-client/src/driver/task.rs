@@ -33,6 +33,8 @@ pub(super) struct Task<T> {
     batch: Batch,
     /// Bytes given to the transport since the connection began.
     written: u64,
+    /// Some of them may still be in the transport, such as a record of TLS that is half sent.
+    unflushed: bool,
     /// Writing failed. What the peer said before is still read: it may tell why.
     write_error: Option<io::Error>,
     timer: Timer,
@@ -50,6 +52,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
             read_size: READ_SIZES.0,
             batch: Batch::new(),
             written: 0,
+            unflushed: false,
             write_error: None,
             timer: Timer::new(),
             goodbye: None,
@@ -72,6 +75,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
                 Poll::Ready(Ok(count)) => {
                     self.batch.advance(count);
                     self.written += count as u64;
+                    self.unflushed = true;
                     progress = true;
                 }
                 Poll::Ready(Err(error)) => self.write_error = Some(error),
@@ -79,6 +83,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
             }
         }
         progress
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        if self.unflushed && self.write_error.is_none() {
+            match Pin::new(&mut self.transport).poll_flush(cx) {
+                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Ready(Err(error)) => self.write_error = Some(error),
+                Poll::Pending => {}
+            }
+        }
     }
 
     fn next_batch(&mut self, now: Instant) -> bool {
@@ -102,6 +116,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
                 return true;
             }
             Poll::Ready(Ok(count)) => count,
+            // TLS that ends without a farewell of its own. Whether something was cut off, AMQP's tells.
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.transport_ended(CloseCause::EndOfStream);
+                return true;
+            }
             Poll::Ready(Err(error)) => {
                 self.transport_ended(CloseCause::Io(IoError::from(error)));
                 return true;
@@ -162,6 +181,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
     /// One round of writing, reading and looking at the clock. `Ready` if it may be worth another one.
     fn poll_round(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let wrote = self.write(cx, now);
+        self.flush(cx);
         let may_read = {
             let state = self.shared.lock();
             !state.conn.is_overfull() && !state.is_stalled()

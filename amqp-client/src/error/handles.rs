@@ -1,11 +1,14 @@
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use amqp_codec::{MethodId, TooLong};
 
-use super::{Closed, HandshakeError, Initiator, NotSent, PublishError, UsageError};
+use super::connect::list;
+use super::{
+    Attempt, AttemptError, Closed, ConnectError, HandshakeError, Initiator, NotSent, PublishError,
+    TlsError, UsageError,
+};
 use crate::config::ConfigError;
 use crate::message::Publication;
 use crate::proto::RequestError;
@@ -23,13 +26,15 @@ pub enum ErrorKind {
     Config,
     /// No address could be connected to. Source: [`ConnectError`].
     Connect,
-    /// The server was reached, but the connection was not opened. Source: [`HandshakeError`].
+    /// A server was reached, but TLS with it did not come about. Source: [`ConnectError`]; see [`Error::tls`].
+    Tls,
+    /// A server was reached, but the connection was not opened. Source: [`HandshakeError`].
     Handshake,
     /// The connection is not open any more. See [`Error::closed`].
     ConnectionClosed,
     /// The channel is not open any more. See [`Error::closed`].
     ChannelClosed,
-    /// A deadline has passed.
+    /// A deadline has passed. Source, if it was for connecting: [`ConnectError`].
     Timeout,
     /// What was asked for cannot be; nothing was sent. Source: [`UsageError`].
     Usage,
@@ -72,8 +77,19 @@ enum Repr {
     Config(#[source] ConfigError),
     #[error("cannot connect")]
     Connect(#[source] ConnectError),
+    #[error("connecting took longer than {after:?}")]
+    ConnectTimeout {
+        after: Duration,
+        #[source]
+        error: ConnectError,
+    },
     #[error("the connection was not opened")]
-    Handshake(#[source] HandshakeError),
+    Handshake {
+        #[source]
+        error: HandshakeError,
+        /// Empty if the transport was given by the caller.
+        attempts: Vec<Attempt>,
+    },
     #[error("the connection is not open")]
     ConnectionClosed(#[source] Arc<Closed>),
     #[error("the channel is not open")]
@@ -86,26 +102,6 @@ enum Repr {
     NotSent(#[source] PublishError),
     #[error("the transaction was not committed")]
     Commit(#[source] CommitError),
-}
-
-/// Why no address could be connected to.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// Each address that was tried, and why it failed.
-    #[error("{}", list(.0))]
-    Unreachable(Vec<(String, io::Error)>),
-    /// The socket was connected, but cannot be used.
-    #[error("the socket cannot be used: {0}")]
-    Socket(#[source] io::Error),
-    /// TLS was asked for; this version has none yet.
-    #[error("amqps was asked for, but TLS is not available")]
-    TlsUnavailable,
-}
-
-fn list(failures: &[(String, io::Error)]) -> String {
-    let failures: Vec<_> = failures.iter().map(|(address, error)| format!("{address}: {error}")).collect();
-    failures.join("; ")
 }
 
 /// Why a commit did not succeed.
@@ -151,15 +147,30 @@ impl Error {
         Repr::Timeout { operation, after }.into()
     }
 
+    /// None of these addresses led to an open connection; or it was not known in time whether the last would.
+    pub(crate) fn not_connected(attempts: Vec<Attempt>, out_of_time: Option<Duration>) -> Self {
+        let handshake = attempts.iter().rev().find_map(|attempt| match &attempt.error {
+            AttemptError::Handshake(error) => Some(error.clone()),
+            _ => None,
+        });
+        match (out_of_time, handshake) {
+            (Some(after), _) => Repr::ConnectTimeout { after, error: ConnectError { attempts } },
+            (None, Some(error)) => Repr::Handshake { error, attempts },
+            (None, None) => Repr::Connect(ConnectError { attempts }),
+        }
+        .into()
+    }
+
     /// What happened.
     pub fn kind(&self) -> ErrorKind {
         match &*self.0 {
             Repr::Uri(_) | Repr::Config(_) => ErrorKind::Config,
+            Repr::Connect(_) if self.tls().is_some() => ErrorKind::Tls,
             Repr::Connect(_) => ErrorKind::Connect,
-            Repr::Handshake(_) => ErrorKind::Handshake,
+            Repr::Handshake { .. } => ErrorKind::Handshake,
             Repr::ConnectionClosed(_) => ErrorKind::ConnectionClosed,
             Repr::ChannelClosed(_) => ErrorKind::ChannelClosed,
-            Repr::Timeout { .. } => ErrorKind::Timeout,
+            Repr::ConnectTimeout { .. } | Repr::Timeout { .. } => ErrorKind::Timeout,
             Repr::Usage(_) => ErrorKind::Usage,
             Repr::NotSent(_) => ErrorKind::NotSent,
             Repr::Commit(_) => ErrorKind::Commit,
@@ -178,10 +189,11 @@ impl Error {
                 }
                 _ => None,
             },
-            Repr::Handshake(error) => error.closed(),
+            Repr::Handshake { error, .. } => error.closed(),
             Repr::Uri(_)
             | Repr::Config(_)
             | Repr::Connect(_)
+            | Repr::ConnectTimeout { .. }
             | Repr::Timeout { .. }
             | Repr::Usage(_)
             | Repr::Commit(_) => None,
@@ -191,9 +203,26 @@ impl Error {
     /// Why the handshake failed, where that is what happened.
     pub fn handshake(&self) -> Option<&HandshakeError> {
         match &*self.0 {
-            Repr::Handshake(error) => Some(error),
+            Repr::Handshake { error, .. } => Some(error),
             _ => None,
         }
+    }
+
+    /// The addresses that were tried, in order, where none led to an open connection, and why each did not.
+    pub fn attempts(&self) -> &[Attempt] {
+        match &*self.0 {
+            Repr::Connect(error) | Repr::ConnectTimeout { error, .. } => error.attempts(),
+            Repr::Handshake { attempts, .. } => attempts,
+            _ => &[],
+        }
+    }
+
+    /// Why TLS did not come about, with the last server where that is what happened.
+    pub fn tls(&self) -> Option<&TlsError> {
+        self.attempts().iter().rev().find_map(|attempt| match &attempt.error {
+            AttemptError::Tls(error) => Some(error),
+            _ => None,
+        })
     }
 
     /// The message that was not sent, where that is what happened.
@@ -210,8 +239,14 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)?;
         match std::error::Error::source(&*self.0) {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
+            Some(source) => write!(f, ": {source}")?,
+            None => {}
+        }
+        match &*self.0 {
+            Repr::Handshake { attempts, .. } if attempts.len() > 1 => {
+                write!(f, " (all that was tried: {})", list(attempts))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -252,15 +287,9 @@ impl From<ConfigError> for Error {
     }
 }
 
-impl From<ConnectError> for Error {
-    fn from(error: ConnectError) -> Self {
-        Repr::Connect(error).into()
-    }
-}
-
 impl From<HandshakeError> for Error {
     fn from(error: HandshakeError) -> Self {
-        Repr::Handshake(error).into()
+        Repr::Handshake { error, attempts: Vec::new() }.into()
     }
 }
 

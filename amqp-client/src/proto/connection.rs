@@ -367,8 +367,11 @@ impl<P> Connection<P> {
             (State::Handshake { .. }, InputError::Protocol(header)) => {
                 self.fail_handshake(HandshakeError::Protocol(header));
             }
-            // Only the first bytes of a connection are looked at as a protocol header.
-            (_, InputError::Protocol(_)) => {}
+            (State::Handshake { .. }, InputError::Tls) => {
+                self.fail_handshake(HandshakeError::TlsExpected);
+            }
+            // Only the first bytes of a connection are looked at as a protocol header, or as TLS.
+            (_, InputError::Protocol(_) | InputError::Tls) => {}
             (_, InputError::Decode(error)) => self.fail(now, error.into()),
         }
     }
@@ -507,6 +510,7 @@ impl<P> Connection<P> {
             | HandshakeError::VirtualHostRefused(closed)
             | HandshakeError::Closed { closed, .. } => closed.clone(),
             HandshakeError::Protocol(_)
+            | HandshakeError::TlsExpected
             | HandshakeError::Version { .. }
             | HandshakeError::Authentication(_)
             | HandshakeError::Tune(_)

@@ -39,6 +39,9 @@ pub enum InputError {
     /// The peer speaks another protocol, and says which.
     #[error("the peer answered with the header of another protocol")]
     Protocol(ProtocolHeader),
+    /// The peer speaks TLS: its first bytes are those of an alert.
+    #[error("the peer answered in TLS")]
+    Tls,
     /// They are not AMQP. The offset counts from the first byte of the connection.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -105,6 +108,12 @@ impl Input {
                 Some(header) => Err(InputError::Protocol(header)),
                 None => Ok(()),
             };
+        }
+        // What a server that expects TLS says to a protocol header: an alert of TLS 1.x.
+        match (self.first, &self.buffer[..]) {
+            (true, [21, 3, ..]) => return Err(InputError::Tls),
+            (true, [21]) => return Ok(()),
+            _ => {}
         }
         self.first = false;
         loop {
