@@ -10,7 +10,6 @@ use crate::{DecodeErrorKind, LongStr, ShortStr};
 
 /// A value in a table or array: the types that RabbitMQ reads and writes, each with its tag.
 #[derive(Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Value<'a> {
     /// `t`. On the wire any octet other than 0 is true.
     Bool(bool),

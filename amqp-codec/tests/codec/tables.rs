@@ -111,6 +111,38 @@ fn malformed() {
     );
 }
 
+/// Arrays and tables inside each other in turn, each with a second value after the one that holds the rest, so that
+/// every end and every kind counts on the way out. At the level of `cut` the second value reaches a byte too far.
+fn nested_in_turn(levels: usize, cut: Option<usize>) -> Vec<u8> {
+    let mut value = b"V".to_vec();
+    for level in 0..levels {
+        let (tag, key): (&[u8], &[u8]) = if level % 2 == 0 {
+            (b"A", b"")
+        } else {
+            (b"F", b"\x01k")
+        };
+        let content = [key, &value, key, b"I\0\0\0V"].concat();
+        let len = content.len() - usize::from(cut == Some(level));
+        value = [tag, &(len as u32).to_be_bytes(), &content].concat();
+    }
+    [b"\x01k", &value[..]].concat()
+}
+
+#[test]
+fn ends_are_kept_at_any_depth() {
+    let limits = Limits::default();
+    for levels in 1..60 {
+        assert!(
+            Table::decode(&nested_in_turn(levels, None), &limits).is_ok(),
+            "{levels}"
+        );
+        for cut in 0..levels {
+            let (kind, _) = failure(&nested_in_turn(levels, Some(cut)), limits);
+            assert_eq!(kind, DecodeErrorKind::Truncated, "{levels}, {cut}");
+        }
+    }
+}
+
 #[test]
 fn limits() {
     let entries = |count| Limits {
