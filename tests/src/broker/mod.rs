@@ -175,7 +175,7 @@ impl Broker {
             .node()
             .as_mut()
             .expect("the node is running")
-            .signal(Signal::Stop);
+            .freeze(true);
     }
 
     /// Undoes [`pause`](Self::pause).
@@ -187,7 +187,7 @@ impl Broker {
             .node()
             .as_mut()
             .expect("the node is running")
-            .signal(Signal::Continue);
+            .freeze(false);
     }
 
     /// Starts the stopped or killed node again, on the same ports and files.

@@ -1,4 +1,4 @@
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -126,6 +126,34 @@ impl Node {
             .expect("the pipe is open as long as the node is kept");
         // It fails when the node has ended already, and then there is nothing to do.
         let _ = writeln!(signals, "{}", signal.name());
+    }
+
+    /// Stops or continues all of the process's threads; blocks, for a moment, until they have.
+    pub(super) fn freeze(&mut self, freeze: bool) {
+        self.signal(if freeze {
+            Signal::Stop
+        } else {
+            Signal::Continue
+        });
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.threads().all(|state| (state == b'T') == freeze) {
+            assert!(
+                Instant::now() < deadline,
+                "the node does not take the signal"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The state of each thread, `T` being stopped.
+    fn threads(&self) -> impl Iterator<Item = u8> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid));
+        tasks.into_iter().flatten().flatten().filter_map(|task| {
+            // The name before the state, in parentheses, may hold anything.
+            let stat = fs::read(task.path().join("stat")).ok()?;
+            let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+            stat.get(name_end + 2).copied()
+        })
     }
 
     /// Ends the process; kills it when it has not ended within `patience`. Blocks until it is gone.

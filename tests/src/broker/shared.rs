@@ -70,13 +70,16 @@ impl Broker {
             .await;
     }
 
-    /// Raises the memory alarm: the node blocks connections that publish.
+    /// Raises the memory alarm: the node blocks connections that publish. When this returns all of them have been told.
     ///
     /// # Panics
     /// The node does not answer.
     pub async fn raise_alarm(&self) {
-        self.eval("rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []})")
-            .await;
+        // The second call is answered by the process that carries out the first.
+        self.eval(
+            "rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}), rabbit_alarm:get_alarms()",
+        )
+        .await;
     }
 
     /// Clears the memory alarm.
@@ -84,8 +87,10 @@ impl Broker {
     /// # Panics
     /// The node does not answer.
     pub async fn clear_alarm(&self) {
-        self.eval("rabbit_alarm:clear_alarm({resource_limit, memory, node()})")
-            .await;
+        self.eval(
+            "rabbit_alarm:clear_alarm({resource_limit, memory, node()}), rabbit_alarm:get_alarms()",
+        )
+        .await;
     }
 
     /// Closes every connection on a vhost as an operator does: connection.close with 320 and this text (ASCII without

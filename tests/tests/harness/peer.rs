@@ -151,7 +151,7 @@ async fn client_that_breaks_frame_max_is_found_out() {
     let (mut peer, stream) = Peer::in_memory(64 * 1024);
     let mut client = RawClient::new(stream);
     let tune = connection::Tune {
-        frame_max: 4096,
+        frame_max: 5000,
         ..Greeting::default().tune
     };
     both(
@@ -162,7 +162,7 @@ async fn client_that_breaks_frame_max_is_found_out() {
         client.handshake(Login::default()),
     )
     .await;
-    let payload = vec![0; 4089];
+    let payload = vec![0; 4993];
     client
         .send_frame(RawFrame {
             kind: frame::METHOD,
@@ -176,8 +176,8 @@ async fn client_that_breaks_frame_max_is_found_out() {
     assert_eq!(
         error.kind,
         DecodeErrorKind::FrameTooLarge {
-            size: 4097,
-            max: 4096
+            size: 5001,
+            max: 5000
         }
     );
     // What follows cannot be told apart, the end can.
