@@ -261,7 +261,10 @@ impl std::error::Error for Closed {
 
 /// As much of a text as a short string holds, cut between characters.
 pub(crate) fn short_text(text: &str) -> ShortStr<'static> {
-    let end = text.floor_char_boundary(ShortStr::MAX_LEN);
+    let mut end = text.len().min(ShortStr::MAX_LEN);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     ShortStr::try_from(text[..end].to_owned()).unwrap_or_default()
 }
 

@@ -23,7 +23,7 @@ static NO_PROPERTIES: Properties<'static> = Properties::EMPTY;
 /// let order = Message::new("{}").persistent().message_id("01J").content_type("application/json").mandatory();
 /// assert!(order.is_mandatory());
 /// ```
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Message {
     body: Bytes,
     properties: Option<Arc<Properties<'static>>>,
@@ -241,6 +241,16 @@ impl Message {
                 .ok()
                 .map(Table::into_owned),
         }
+    }
+}
+
+/// A message without properties is the same as one whose properties are all unset.
+impl PartialEq for Message {
+    fn eq(&self, other: &Self) -> bool {
+        self.body == other.body
+            && self.properties() == other.properties()
+            && self.mandatory == other.mandatory
+            && self.invalid == other.invalid
     }
 }
 

@@ -401,7 +401,7 @@ impl<P> Channel<P> {
         cause: CloseCause,
         shared: &mut Shared<'_, P>,
     ) {
-        if let State::Opening { .. } | State::Open = self.state {
+        if let State::Opening | State::Open = self.state {
             self.close_with(Arc::new(Closed::by_library(code, cause)), shared);
         }
     }

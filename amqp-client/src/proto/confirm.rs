@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use amqp_codec::basic::Properties;
 use amqp_codec::{ReplyCode, ShortStr};
 
-use super::returns::{self, Fit, IncomingReturn};
+use super::returns::{self, Added, IncomingReturn};
 use super::tags::TagRing;
 use crate::error::{Closed, Violation};
 use crate::message::{Message, Publication};
@@ -147,15 +147,10 @@ struct BodyDigest {
     hash: u64,
 }
 
-/// The best of the publishes that a return can be of.
+/// The best of the publishes that a return can be of: those with the fewest headers added on the way.
 struct Search {
     last_returned: u64,
-    /// Candidates whose headers came back as they were sent, and those whose headers were added to.
-    fits: [Candidates; 2],
-}
-
-#[derive(Default)]
-struct Candidates {
+    added: Added,
     count: usize,
     first: Option<u64>,
     first_after_last: Option<u64>,
@@ -204,6 +199,12 @@ impl<P> ConfirmTracker<P> {
     /// Body bytes that wait for a confirm.
     pub(crate) fn bytes_in_flight(&self) -> usize {
         self.bytes
+    }
+
+    /// How many entries are kept, holes and spare room included.
+    #[cfg(test)]
+    pub(super) fn footprint(&self) -> usize {
+        self.open.footprint() + self.late.len() + self.deadlines.capacity()
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -520,33 +521,38 @@ impl Search {
     fn new(last_returned: u64) -> Self {
         Search {
             last_returned,
-            fits: Default::default(),
+            added: Added::MAX,
+            count: 0,
+            first: None,
+            first_after_last: None,
         }
     }
 
-    fn consider(&mut self, tag: u64, fit: Option<Fit>) {
-        let candidates = match fit {
-            Some(Fit::Exact) => &mut self.fits[0],
-            Some(Fit::Extended) => &mut self.fits[1],
-            None => return,
+    fn consider(&mut self, tag: u64, fit: Option<Added>) {
+        let Some(added) = fit.filter(|added| *added <= self.added) else {
+            return;
         };
-        candidates.count += 1;
-        candidates.first = Some(candidates.first.map_or(tag, |first| first.min(tag)));
+        if added < self.added {
+            *self = Search {
+                added,
+                ..Search::new(self.last_returned)
+            };
+        }
+        self.count += 1;
+        self.first = Some(self.first.map_or(tag, |first| first.min(tag)));
         if tag > self.last_returned {
-            let first = candidates.first_after_last;
-            candidates.first_after_last = Some(first.map_or(tag, |first| first.min(tag)));
+            let first = self.first_after_last;
+            self.first_after_last = Some(first.map_or(tag, |first| first.min(tag)));
         }
     }
 
     fn result(&self) -> (Option<u64>, Match) {
-        let [exact, extended] = &self.fits;
-        let best = if exact.count > 0 { exact } else { extended };
-        let matched = if best.count > 1 {
+        let matched = if self.count > 1 {
             Match::Order
         } else {
             Match::Unique
         };
-        (best.first_after_last.or(best.first), matched)
+        (self.first_after_last.or(self.first), matched)
     }
 }
 

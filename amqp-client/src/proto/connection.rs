@@ -544,7 +544,7 @@ impl<P> Connection<P> {
                 let rpc = self.rpcs.recv_reply(method.id());
                 let rpc = rpc.ok_or_else(|| unexpected(method.id()))?;
                 if let Some(request) = rpc.request {
-                    let reply = Reply::Method(ok.clone().into());
+                    let reply = Reply::Method((*ok).into());
                     self.events.push_back(Event::Reply(request, Ok(reply)));
                 }
                 self.send_next_rpc();
@@ -904,6 +904,31 @@ impl<P> Connection<P> {
     pub fn poll_event(&mut self) -> Option<Event<P>> {
         self.events.pop_front()
     }
+
+    /// How much is kept, for tests of what must not grow.
+    #[cfg(test)]
+    pub(super) fn footprint(&self) -> Footprint {
+        Footprint {
+            numbers: self.channels.len(),
+            channels: self.open_channels(),
+            timers: self.timers.len(),
+            unstamped: self.unstamped.len(),
+            waiting: self.outgoing.waiting(),
+            events: self.events.len(),
+        }
+    }
+}
+
+/// How much a connection keeps of each thing.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Footprint {
+    pub(super) numbers: usize,
+    pub(super) channels: usize,
+    pub(super) timers: usize,
+    pub(super) unstamped: usize,
+    pub(super) waiting: usize,
+    pub(super) events: usize,
 }
 
 fn unexpected(method: MethodId) -> Violation {

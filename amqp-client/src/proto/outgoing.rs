@@ -204,7 +204,7 @@ impl Outgoing {
     /// Whether publishes may add to what waits here. Other frames always may: what is owed to the peer
     /// must not wait behind publishes.
     pub(super) fn has_room(&self) -> bool {
-        self.batch.remaining + self.backlogged < self.limit
+        self.waiting() < self.limit
     }
 
     /// Whether the peer has made us owe it more than it takes: it is not to be read from until it does.
@@ -221,6 +221,11 @@ impl Outgoing {
     /// Whether all bodies have moved from their channels' backlogs.
     pub(super) fn is_idle(&self) -> bool {
         self.turns.is_empty()
+    }
+
+    /// Bytes that wait here and in the backlogs.
+    pub(super) fn waiting(&self) -> usize {
+        self.batch.remaining + self.backlogged
     }
 
     /// How many bytes of the stream were handed out.

@@ -36,18 +36,13 @@ impl IncomingReturn<'_> {
     }
 }
 
-/// How well a return fits a publish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fit {
-    /// All of it came back as it was sent.
-    Exact,
-    /// All of it came back, and headers that were not sent.
-    Extended,
-}
+/// How many headers were added to what was sent. The fewer, the better a return fits a publish: another one
+/// may have been sent with a part of the same headers.
+pub(crate) type Added = usize;
 
 /// Whether a return can be of this publish: mandatory, and equal in all that a broker echoes. The bodies
 /// are left to the caller.
-pub(crate) fn fit(returned: &IncomingReturn<'_>, sent: &Publication) -> Option<Fit> {
+pub(crate) fn fit(returned: &IncomingReturn<'_>, sent: &Publication) -> Option<Added> {
     let address = sent.message.is_mandatory()
         && sent.routing_key.as_bytes() == returned.routing_key
         && sent.exchange.as_bytes() == returned.exchange;
@@ -78,19 +73,20 @@ fn same_properties(sent: &Properties<'_>, returned: &Properties<'_>) -> bool {
 
 /// Headers are compared as maps: brokers re-encode them (sorted, duplicates dropped, integers and
 /// booleans in another form), strip BCC, and may add some of their own.
-fn fit_of_headers(sent: &Properties<'_>, returned: &Properties<'_>) -> Option<Fit> {
+fn fit_of_headers(sent: &Properties<'_>, returned: &Properties<'_>) -> Option<Added> {
     // Relayed byte for byte is the common case.
     if sent.headers == returned.headers {
-        return Some(Fit::Exact);
+        return Some(0);
     }
     let limits = Limits::default();
     let sent = sent.headers(&limits).ok()?.unwrap_or_default();
     let returned = returned.headers(&limits).ok()?.unwrap_or_default();
-    if !returned.contains_as_map(&sent, &[BCC]) {
-        None
-    } else if sent.contains_as_map(&returned, &[]) {
-        Some(Fit::Exact)
-    } else {
-        Some(Fit::Extended)
-    }
+    let added = || {
+        returned
+            .iter()
+            .filter(|(key, _)| !sent.contains_key(key.as_bytes()))
+    };
+    returned
+        .contains_as_map(&sent, &[BCC])
+        .then(|| added().count())
 }

@@ -40,6 +40,12 @@ impl<T> TagRing<T> {
         self.live + self.stragglers.len()
     }
 
+    /// How many places are kept, holes and spare room included.
+    #[cfg(test)]
+    pub(super) fn footprint(&self) -> usize {
+        self.ring.capacity() + self.stragglers.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -140,6 +140,15 @@ impl<'a, P> ChannelView<'a, P> {
         })
     }
 
+    /// How many entries are kept for what waits for confirms, for tests of what must not grow.
+    #[cfg(test)]
+    pub(super) fn tracker_footprint(&self) -> usize {
+        match &self.channel.mode {
+            Mode::Confirm(tracker) => tracker.footprint(),
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => 0,
+        }
+    }
+
     /// Whether every publish up to this one has its outcome.
     pub fn settled_through(&self, seq: PublishSeq) -> bool {
         match &self.channel.mode {

@@ -454,10 +454,7 @@ impl<P> Channel<P> {
         }
         if !cancel.no_wait {
             let consumer_tag = cancel.consumer_tag.as_borrowed();
-            let ok = basic::CancelOk {
-                consumer_tag,
-                ..Default::default()
-            };
+            let ok = basic::CancelOk { consumer_tag };
             self.send(&ok, shared);
         }
     }

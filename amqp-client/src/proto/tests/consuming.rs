@@ -1,0 +1,335 @@
+use super::*;
+
+impl Session {
+    fn consumer(&mut self, id: ChannelId, tag: &'static str, no_ack: bool) -> ConsumerId {
+        let request = self.conn.next_request();
+        let consume = basic::Consume {
+            no_ack,
+            // There is an answer all the same.
+            no_wait: true,
+            ..Default::default()
+        };
+        self.view(id).consume(request, &consume).expect("open");
+        assert_eq!(self.sent(), [format!("{} basic.consume", id.number)]);
+        self.feed(wire().method(
+            id.number,
+            basic::ConsumeOk {
+                consumer_tag: text(tag),
+            },
+        ));
+        assert!(
+            matches!(self.events()[..], [Event::Reply(answered, Ok(_))] if answered == request)
+        );
+        ConsumerId(request)
+    }
+
+    /// Takes what was delivered.
+    fn deliveries(&mut self) -> Vec<(ConsumerId, DeliveryTag)> {
+        let delivered = |event| match event {
+            Event::Delivered(consumer, delivery) => (consumer, delivery.tag()),
+            other => panic!("{other:?}"),
+        };
+        self.events().into_iter().map(delivered).collect()
+    }
+
+    fn settle(&mut self, tag: DeliveryTag, multiple: bool, how: Settle) -> Result<(), UsageError> {
+        self.view(tag.channel()).settle(tag, multiple, how)
+    }
+}
+
+#[test]
+fn each_delivery_is_settled_once() {
+    let mut session = Session::open();
+    let id = session.channel();
+    let consumer = session.consumer(id, "c", false);
+    session.feed(
+        wire()
+            .deliver(1, "c", 1)
+            .deliver(1, "c", 2)
+            .deliver(1, "c", 3)
+            .deliver(1, "c", 4),
+    );
+    let tags: Vec<_> = session
+        .deliveries()
+        .into_iter()
+        .map(|(of, tag)| {
+            assert_eq!(of, consumer);
+            tag
+        })
+        .collect();
+    session
+        .settle(tags[1], false, Settle::Nack { requeue: true })
+        .expect("outstanding");
+    session
+        .settle(tags[2], true, Settle::Ack)
+        .expect("outstanding");
+    session
+        .settle(tags[3], false, Settle::Reject { requeue: false })
+        .expect("outstanding");
+    assert_eq!(
+        session.sent(),
+        [
+            "1 basic.nack 2 requeue",
+            "1 basic.ack 3 multiple",
+            "1 basic.reject 4"
+        ]
+    );
+    for tag in tags {
+        for multiple in [false, true] {
+            let again = session.settle(tag, multiple, Settle::Ack);
+            assert_eq!(again, Err(UsageError::UnknownDeliveryTag(tag.number())));
+        }
+    }
+    assert!(session.sent().is_empty(), "nothing is sent when refused");
+    assert!(session.conn.is_open());
+}
+
+#[test]
+fn a_tag_belongs_to_one_opening_of_one_channel() {
+    let mut session = Session::open();
+    let (one, two) = (session.channel(), session.channel());
+    session.consumer(one, "c", false);
+    session.consumer(two, "c", false);
+    session.feed(wire().deliver(1, "c", 1).deliver(2, "c", 1));
+    let tags: Vec<_> = session
+        .deliveries()
+        .into_iter()
+        .map(|(_, tag)| tag)
+        .collect();
+    let foreign = session.view(two).settle(tags[0], false, Settle::Ack);
+    assert_eq!(foreign, Err(UsageError::ForeignDeliveryTag));
+
+    session.feed(wire().channel_close(1, ReplyCode::PRECONDITION_FAILED, "timeout"));
+    session.events();
+    session.sent();
+    let again = session.channel();
+    assert_eq!(again.number, one.number);
+    session.consumer(again, "c", false);
+    session.feed(wire().deliver(1, "c", 1));
+    assert_eq!(session.deliveries().len(), 1);
+    let old = session.view(again).settle(tags[0], false, Settle::Ack);
+    assert_eq!(old, Err(UsageError::ForeignDeliveryTag));
+    assert!(session.conn.channel(one).is_err());
+    assert!(session.sent().is_empty());
+}
+
+#[test]
+fn a_tag_of_another_connection_is_foreign() {
+    let (mut one, mut two) = (Session::open(), Session::open());
+    let id = one.channel();
+    one.consumer(id, "c", false);
+    one.feed(wire().deliver(1, "c", 1));
+    let (_, mut tag) = one.deliveries().remove(0);
+    tag.channel.connection = 8;
+    let of_two = two.channel();
+    two.consumer(of_two, "c", false);
+    two.feed(wire().deliver(1, "c", 1));
+    let refused = two.view(of_two).settle(tag, false, Settle::Ack);
+    assert_eq!(refused, Err(UsageError::ForeignDeliveryTag));
+}
+
+#[test]
+fn reject_knows_no_multiple() {
+    let mut session = Session::open();
+    let id = session.channel();
+    session.consumer(id, "c", false);
+    session.feed(wire().deliver(1, "c", 1).deliver(1, "c", 2));
+    let tags: Vec<_> = session
+        .deliveries()
+        .into_iter()
+        .map(|(_, tag)| tag)
+        .collect();
+    session
+        .settle(tags[1], true, Settle::Reject { requeue: true })
+        .expect("outstanding");
+    session
+        .settle(tags[0], false, Settle::Ack)
+        .expect("still outstanding");
+    assert_eq!(
+        session.sent(),
+        ["1 basic.reject 2 requeue", "1 basic.ack 1"]
+    );
+}
+
+#[test]
+fn deliveries_without_acks_cannot_be_acked() {
+    let mut session = Session::open();
+    let id = session.channel();
+    session.consumer(id, "quiet", true);
+    session.consumer(id, "c", false);
+    // They use up tags too.
+    session.feed(
+        wire()
+            .deliver(1, "quiet", 1)
+            .deliver(1, "quiet", 2)
+            .deliver(1, "c", 3),
+    );
+    let tags: Vec<_> = session
+        .deliveries()
+        .into_iter()
+        .map(|(_, tag)| tag)
+        .collect();
+    assert_eq!(
+        session.settle(tags[0], false, Settle::Ack),
+        Err(UsageError::UnknownDeliveryTag(1))
+    );
+    session
+        .settle(tags[2], true, Settle::Ack)
+        .expect("outstanding");
+    assert_eq!(session.sent(), ["1 basic.ack 3 multiple"]);
+}
+
+#[test]
+fn tags_that_do_not_grow_cost_the_channel() {
+    let mut session = Session::open();
+    let id = session.channel();
+    session.consumer(id, "c", false);
+    session.feed(wire().deliver(1, "c", 5).deliver(1, "c", 5));
+    assert_eq!(session.sent(), ["1 channel.close 406"]);
+    assert!(session.conn.is_open());
+}
+
+#[test]
+fn what_comes_for_a_forgotten_consumer_goes_back() {
+    let mut session = Session::open();
+    let id = session.channel();
+    let (acks, quiet) = (
+        session.consumer(id, "c", false),
+        session.consumer(id, "quiet", true),
+    );
+    session.feed(wire().deliver(1, "c", 1));
+    let (_, tag) = session.deliveries().remove(0);
+    session.view(id).forget_consumer(acks);
+    session.view(id).forget_consumer(acks);
+    session.view(id).forget_consumer(quiet);
+    assert_eq!(session.sent(), ["1 basic.cancel c"]);
+    session.feed(wire().deliver(1, "c", 2).deliver(1, "quiet", 3));
+    assert_eq!(session.sent(), ["1 basic.nack 2 requeue"]);
+    session
+        .settle(tag, false, Settle::Ack)
+        .expect("what was delivered before is still to be settled");
+    session.sent();
+    session.feed(
+        wire()
+            .method(
+                1,
+                basic::CancelOk {
+                    consumer_tag: text("c"),
+                },
+            )
+            .deliver(1, "quiet", 4),
+    );
+    assert_eq!(session.sent(), ["1 basic.cancel quiet"]);
+    session.feed(wire().method(
+        1,
+        basic::CancelOk {
+            consumer_tag: text("quiet"),
+        },
+    ));
+    assert!(session.events().is_empty());
+}
+
+#[test]
+fn the_server_cancels_a_consumer() {
+    let mut session = Session::open();
+    let id = session.channel();
+    let consumer = session.consumer(id, "c", false);
+    session.feed(wire().deliver(1, "c", 1));
+    let (_, tag) = session.deliveries().remove(0);
+    let cancel = basic::Cancel {
+        consumer_tag: text("c"),
+        no_wait: true,
+        ..Default::default()
+    };
+    session.feed(wire().method(1, cancel.clone()));
+    assert!(
+        matches!(&session.events()[..], [Event::ConsumerCancelled(channel, cancelled, tag)]
+        if (*channel, *cancelled) == (id, consumer) && tag.as_bytes() == b"c")
+    );
+    session
+        .settle(tag, false, Settle::Ack)
+        .expect("acking afterwards works");
+    assert_eq!(session.sent(), ["1 basic.ack 1"]);
+    // RabbitMQ 4.3 delivers again to the tag that it has cancelled.
+    session.feed(wire().deliver(1, "c", 2));
+    assert_eq!(session.sent(), ["1 basic.nack 2 requeue"]);
+    // Another server waits for an answer.
+    let cancel = basic::Cancel {
+        no_wait: false,
+        ..cancel
+    };
+    session.feed(wire().method(1, cancel));
+    assert_eq!(session.sent(), ["1 basic.cancel-ok"]);
+    assert!(session.events().is_empty());
+}
+
+#[test]
+fn recover_takes_all_tags_away() {
+    let mut session = Session::open();
+    let id = session.channel();
+    session.consumer(id, "c", false);
+    session.feed(wire().deliver(1, "c", 1));
+    let (_, before) = session.deliveries().remove(0);
+    let request = session.conn.next_request();
+    session
+        .view(id)
+        .call(
+            request,
+            &basic::Recover {
+                requeue: true,
+                ..Default::default()
+            },
+        )
+        .expect("open");
+    assert_eq!(session.sent(), ["1 basic.recover"]);
+    // On its way when the server read recover: it goes back with the rest.
+    session.feed(wire().deliver(1, "c", 2));
+    let (_, crossing) = session.deliveries().remove(0);
+    session.feed(wire().method(1, basic::RecoverOk {}).deliver(1, "c", 3));
+    let mut events = session.events();
+    let after = match events.pop() {
+        Some(Event::Delivered(_, delivery)) => delivery.tag(),
+        other => panic!("{other:?}"),
+    };
+    for tag in [before, crossing] {
+        assert_eq!(
+            session.settle(tag, false, Settle::Ack),
+            Err(UsageError::UnknownDeliveryTag(tag.number()))
+        );
+    }
+    session
+        .settle(after, false, Settle::Ack)
+        .expect("outstanding");
+    assert_eq!(session.sent(), ["1 basic.ack 3"]);
+}
+
+#[test]
+fn the_parts_of_a_delivery() {
+    let mut session = Session::open();
+    let id = session.channel();
+    session.consumer(id, "c", false);
+    let deliver = basic::Deliver {
+        consumer_tag: text("c"),
+        delivery_tag: 1,
+        redelivered: true,
+        exchange: ShortStr::try_from(&b"\xff\xfe"[..]).expect("short"),
+        routing_key: text("key"),
+        ..Default::default()
+    };
+    let properties = Properties {
+        message_id: Some(text("01J")),
+        ..Properties::EMPTY
+    };
+    let body = vec![7; 20_000];
+    session.feed(wire().content(1, deliver, &properties, &body));
+    match session.events().remove(0) {
+        Event::Delivered(_, delivery) => {
+            assert!(delivery.redelivered());
+            assert_eq!(delivery.exchange().as_bytes(), b"\xff\xfe");
+            assert_eq!(delivery.routing_key().as_bytes(), b"key");
+            assert_eq!(delivery.properties(), properties);
+            assert_eq!(delivery.into_body(), body);
+        }
+        other => panic!("{other:?}"),
+    }
+}
