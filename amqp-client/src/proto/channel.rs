@@ -22,7 +22,7 @@ use super::consumers::Consumers;
 use super::delivery::{DeliveryHead, Settle};
 use super::event::{ChannelId, ConsumerId, Event, Reply, RequestError};
 use super::outgoing::{Backlog, Outgoing};
-use super::rpc::{Abandoned, RequestId, RpcQueue};
+use super::rpc::{Abandoned, RequestId, Rpc, RpcQueue};
 use super::transaction::Transaction;
 use crate::error::{CloseCause, Closed, Violation};
 use crate::message::Publication;
@@ -156,7 +156,8 @@ impl<P> Channel<P> {
         method: &impl MethodFields,
         shared: &mut Shared<'_, P>,
     ) {
-        self.queue(Some(request), method, false);
+        let rpc = self.rpc(Some(request), method, false);
+        self.rpcs.push(rpc);
         self.send_next_rpc(shared);
     }
 
@@ -166,7 +167,8 @@ impl<P> Channel<P> {
         consume: &basic::Consume<'_>,
         shared: &mut Shared<'_, P>,
     ) {
-        self.queue(Some(request), consume, consume.no_ack);
+        let rpc = self.rpc(Some(request), consume, consume.no_ack);
+        self.rpcs.push(rpc);
         self.send_next_rpc(shared);
     }
 
@@ -176,7 +178,8 @@ impl<P> Channel<P> {
         get: &basic::Get<'_>,
         shared: &mut Shared<'_, P>,
     ) {
-        self.queue(Some(request), get, get.no_ack);
+        let rpc = self.rpc(Some(request), get, get.no_ack);
+        self.rpcs.push(rpc);
         self.send_next_rpc(shared);
     }
 
@@ -193,10 +196,15 @@ impl<P> Channel<P> {
         self.mode = Mode::Selecting(select);
     }
 
-    fn queue<M: MethodFields>(&mut self, request: Option<RequestId>, method: &M, no_ack: bool) {
+    fn rpc<M: MethodFields>(&self, request: Option<RequestId>, method: &M, no_ack: bool) -> Rpc {
         let mut frame = Vec::new();
         encode(self.id.number, method, &mut frame);
-        self.rpcs.push(request, M::ID, no_ack, frame);
+        Rpc {
+            request,
+            method: M::ID,
+            no_ack,
+            frame,
+        }
     }
 
     fn send_next_rpc(&mut self, shared: &mut Shared<'_, P>) {
@@ -289,19 +297,20 @@ impl<P> Channel<P> {
     /// queue.
     pub(super) fn forget_consumer(&mut self, id: ConsumerId, shared: &mut Shared<'_, P>) {
         if let Some(tag) = self.consumers.forget(id) {
-            self.cancel(tag);
+            let cancel = self.cancel(tag);
+            self.rpcs.push(cancel);
             self.send_next_rpc(shared);
         }
     }
 
-    /// Queues a cancel whose answer nobody waits for. It does have to be awaited: until then it must be
-    /// known whether what comes for the consumer has to be given back.
-    fn cancel(&mut self, consumer_tag: ShortStr<'static>) {
+    /// A cancel whose answer nobody waits for. It does have to be awaited: until then it must be known
+    /// whether what comes for the consumer has to be given back.
+    fn cancel(&self, consumer_tag: ShortStr<'static>) -> Rpc {
         let cancel = basic::Cancel {
             consumer_tag,
             ..Default::default()
         };
-        self.queue(None, &cancel, false);
+        self.rpc(None, &cancel, false)
     }
 
     /// Settles a delivery that is unsettled, or with `multiple` all up to it.

@@ -298,9 +298,10 @@ impl<P> ConfirmTracker<P> {
         let Some(tag) = tag else {
             return ReturnMatch::None;
         };
-        self.last_returned = tag;
         if let Some(late) = self.late.get_mut(&tag) {
             late.returnable = None;
+            self.last_returned = tag;
+            return ReturnMatch::None;
         }
         match self.open.get_mut(tag) {
             Some(pending) if pending.returned.is_none() => {
@@ -310,6 +311,7 @@ impl<P> ConfirmTracker<P> {
                     text,
                     matched,
                 }));
+                self.last_returned = tag;
                 ReturnMatch::Open
             }
             Some(_) | None => ReturnMatch::None,

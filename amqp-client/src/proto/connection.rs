@@ -23,7 +23,7 @@ use super::heartbeat::Heartbeat;
 use super::input::{Input, InputError, InputFrame};
 use super::methods::{plain_replies, sent_by_clients, sent_by_servers};
 use super::outgoing::{Batch, Outgoing};
-use super::rpc::{RequestId, RpcQueue};
+use super::rpc::{RequestId, Rpc, RpcQueue};
 use super::view::ChannelView;
 use crate::config::ConnectOptions;
 use crate::error::{CloseCause, Closed, HandshakeError, Initiator, NotSent, UsageError, Violation};
@@ -278,8 +278,12 @@ impl<P> Connection<P> {
         }
         let mut bytes = Vec::new();
         frame::encode_method(0, &update, &mut bytes)?;
-        self.rpcs
-            .push(Some(request), connection::UpdateSecret::ID, false, bytes);
+        self.rpcs.push(Rpc {
+            request: Some(request),
+            method: connection::UpdateSecret::ID,
+            no_ack: false,
+            frame: bytes,
+        });
         self.send_next_rpc();
         Ok(())
     }

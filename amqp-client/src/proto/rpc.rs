@@ -19,7 +19,7 @@ pub(super) struct Rpc {
     /// For consume and get: what comes needs no ack.
     pub(super) no_ack: bool,
     /// The whole method frame; taken when it is sent.
-    frame: Vec<u8>,
+    pub(super) frame: Vec<u8>,
 }
 
 /// What became of a request whose caller gave up.
@@ -42,19 +42,14 @@ pub(super) struct RpcQueue {
 
 impl RpcQueue {
     /// Adds a method. The caller then sends [`next_frame`](Self::next_frame).
-    pub(super) fn push(
-        &mut self,
-        request: Option<RequestId>,
-        method: MethodId,
-        no_ack: bool,
-        frame: Vec<u8>,
-    ) {
-        self.queue.push_back(Rpc {
-            request,
-            method,
-            no_ack,
-            frame,
-        });
+    pub(super) fn push(&mut self, rpc: Rpc) {
+        self.queue.push_back(rpc);
+    }
+
+    /// Adds a method that undoes what a reply has just brought, before all that wait.
+    pub(super) fn push_first(&mut self, rpc: Rpc) {
+        debug_assert!(!self.in_flight, "a reply has just come");
+        self.queue.push_front(rpc);
     }
 
     /// The frame that may be sent now: none while an earlier method is unanswered.

@@ -404,7 +404,8 @@ impl<P> Channel<P> {
         let id = rpc.request.map(ConsumerId);
         self.consumers.start(tag.clone(), id, rpc.no_ack);
         if id.is_none() {
-            self.cancel(tag);
+            let cancel = self.cancel(tag);
+            self.rpcs.push_first(cancel);
         }
         self.reply_as_is(&rpc, method, shared);
         Ok(())

@@ -392,6 +392,30 @@ fn a_tag_that_is_of_no_open_publish_ties_to_none() {
 }
 
 #[test]
+fn a_bogus_tag_does_not_disturb_the_order() {
+    let (mut session, id) = tagging();
+    let same = mandatory("same");
+    publish_all(&mut session, id, &[same.clone(), same.clone()]);
+    // The broker strips the header from some and garbles it in others.
+    let garbled = Message::new("same").header(RETURN_TAG, "99");
+    session.feed(
+        wire()
+            .returned(1, &same)
+            .returned_with(1, &same, garbled.properties()),
+    );
+    session.feed(wire().returned(1, &same).ack(1, 2, true));
+    let events = session.events();
+    assert!(matches!(
+        &events[..],
+        [
+            Event::Returned(..),
+            Event::Settled(1, Outcome::Returned(_)),
+            Event::Settled(2, Outcome::Returned(_))
+        ]
+    ));
+}
+
+#[test]
 fn a_late_return_is_not_taken_for_the_retry() {
     let (mut session, id) = confirm_session();
     let same = mandatory("same");

@@ -174,6 +174,50 @@ fn a_consumer_that_was_given_up_is_cancelled() {
 }
 
 #[test]
+fn the_cancel_of_a_consumer_that_was_given_up_goes_before_its_successor() {
+    let mut session = Session::open();
+    let id = session.channel();
+    let consume = basic::Consume {
+        consumer_tag: text("ctag"),
+        ..Default::default()
+    };
+    let requests = [session.conn.next_request(), session.conn.next_request()];
+    for request in requests {
+        session.view(id).consume(request, &consume).expect("open");
+    }
+    session.view(id).abandon(requests[0]);
+    assert_eq!(session.sent(), ["1 basic.consume"]);
+    let consumer_tag = || text("ctag");
+    session.feed(wire().method(
+        1,
+        basic::ConsumeOk {
+            consumer_tag: consumer_tag(),
+        },
+    ));
+    // RabbitMQ ends the connection for a second consumer of the same tag.
+    assert_eq!(session.sent(), ["1 basic.cancel ctag"]);
+    session.feed(wire().method(
+        1,
+        basic::CancelOk {
+            consumer_tag: consumer_tag(),
+        },
+    ));
+    assert_eq!(session.sent(), ["1 basic.consume"]);
+    session.feed(wire().method(
+        1,
+        basic::ConsumeOk {
+            consumer_tag: consumer_tag(),
+        },
+    ));
+    session.feed(wire().deliver(1, "ctag", 1));
+    let events = session.events();
+    assert!(
+        matches!(&events[..], [Event::Reply(answered, Ok(_)), Event::Delivered(consumer, _)]
+        if *answered == requests[1] && consumer.0 == requests[1])
+    );
+}
+
+#[test]
 fn a_message_got_by_nobody_goes_back() {
     let mut session = Session::open();
     let id = session.channel();
