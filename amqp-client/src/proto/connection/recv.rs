@@ -1,0 +1,254 @@
+//! What comes from the peer, and who it is for.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use amqp_codec::{Frame, Method, MethodId, connection};
+use bytes::Bytes;
+
+use super::{Connection, FRAMES, State};
+use crate::error::{CloseCause, Closed, HandshakeError, Violation};
+use crate::proto::channel::{Next, Shared};
+use crate::proto::event::{Event, Reply};
+use crate::proto::input::{Input, InputError, InputFrame};
+use crate::proto::methods::{plain_replies, sent_by_clients, sent_by_servers};
+
+impl<P> Connection<P> {
+    /// Handles frames that were received at `now`. `source` is the memory they lie in, where it may be
+    /// shared with the messages they carry.
+    pub fn handle_frames<'f>(
+        &mut self,
+        now: Instant,
+        frames: &mut dyn Iterator<Item = InputFrame<'f>>,
+        source: Option<&Bytes>,
+    ) {
+        self.heartbeat.received(now);
+        for input in frames {
+            self.handle_frame(now, &input, source);
+        }
+        self.close_if_drained(now);
+    }
+
+    /// Decodes and handles what has been received: [`Input::decode`] and [`handle_frames`](Self::handle_frames)
+    /// in one, for owners without a lock to keep short.
+    pub fn handle_input(&mut self, now: Instant, input: &mut Input) {
+        let result = input.decode(|frames, source| self.handle_frames(now, frames, source));
+        if let Some(negotiated) = self.negotiated {
+            input.set_frame_max(negotiated.frame_max);
+        }
+        if let Err(error) = result {
+            self.handle_input_error(now, error);
+        }
+    }
+
+    /// What was received is not AMQP.
+    pub fn handle_input_error(&mut self, now: Instant, error: InputError) {
+        match (&self.state, error) {
+            (State::Handshake { .. }, InputError::Protocol(header)) => {
+                self.fail_handshake(HandshakeError::Protocol(header));
+            }
+            (State::Handshake { .. }, InputError::Tls) => {
+                self.fail_handshake(HandshakeError::TlsExpected);
+            }
+            // Only the first bytes of a connection are looked at as a protocol header, or as TLS.
+            (_, InputError::Protocol(_) | InputError::Tls) => {}
+            (_, InputError::Decode(error)) => self.fail(now, error.into()),
+        }
+    }
+
+    /// The peer ended the stream, or the transport failed, after `written` bytes in all had been given to it.
+    pub fn handle_transport_end(&mut self, written: u64, cause: CloseCause) {
+        let closed = match &self.state {
+            // The close-ok may never come; that the stream ends says as much.
+            State::Closing { closed, .. } => closed.clone(),
+            State::Handshake { .. } | State::Open | State::Draining { .. } | State::Closed(_) => {
+                Arc::new(Closed::by_transport(cause))
+            }
+        };
+        self.terminate_after(written, closed);
+    }
+
+    fn handle_frame(&mut self, now: Instant, input: &InputFrame<'_>, source: Option<&Bytes>) {
+        trace_frame("received", &input.frame);
+        if let Frame::Heartbeat = input.frame {
+            return;
+        }
+        match &self.state {
+            State::Closed(_) => {}
+            State::Handshake { .. } => self.handle_handshake(now, &input.frame),
+            State::Open | State::Draining { .. } | State::Closing { .. } => {
+                let result = match &input.frame {
+                    Frame::Method { channel: 0, method } => self.recv_method(method),
+                    frame => self.recv_channel_frame(frame.channel(), input, source),
+                };
+                if let Err(violation) = result {
+                    self.fail(now, violation);
+                }
+            }
+        }
+    }
+
+    /// A method on channel 0 after the handshake.
+    fn recv_method(&mut self, method: &Method<'_>) -> Result<(), Violation> {
+        match method {
+            Method::ConnectionClose(close) => self.recv_close(close),
+            Method::ConnectionCloseOk(_) => return self.recv_close_ok(),
+            Method::ConnectionBlocked(blocked) => {
+                let reason = blocked.reason.clone().into_owned();
+                self.blocked = Some(reason.clone());
+                self.events.push_back(Event::Blocked(reason));
+            }
+            Method::ConnectionUnblocked(_) => {
+                self.blocked = None;
+                self.events.push_back(Event::Unblocked);
+            }
+            Method::ConnectionUpdateSecretOk(ok) => {
+                let rpc = self.rpcs.recv_reply(method.id());
+                let rpc = rpc.ok_or_else(|| unexpected(method.id()))?;
+                if let Some(request) = rpc.request {
+                    let reply = Reply::Method((*ok).into());
+                    self.events.push_back(Event::Reply(request, Ok(reply)));
+                }
+                self.send_next_rpc();
+            }
+            // What only clients send, what belongs to the handshake or on another channel.
+            Method::ConnectionStart(_)
+            | Method::ConnectionStartOk(_)
+            | Method::ConnectionSecure(_)
+            | Method::ConnectionSecureOk(_)
+            | Method::ConnectionTune(_)
+            | Method::ConnectionTuneOk(_)
+            | Method::ConnectionOpen(_)
+            | Method::ConnectionOpenOk(_)
+            | Method::ConnectionUpdateSecret(_)
+            | sent_by_clients!()
+            | sent_by_servers!() => return Err(unexpected(method.id())),
+        }
+        Ok(())
+    }
+
+    pub(super) fn recv_close(&mut self, close: &connection::Close<'_>) {
+        let closed = match &self.state {
+            // Both sides closed at once: ours was first, and its close-ok may never come.
+            State::Closing {
+                closed, sent: true, ..
+            } => closed.clone(),
+            State::Handshake { .. }
+            | State::Open
+            | State::Draining { .. }
+            | State::Closing { sent: false, .. }
+            | State::Closed(_) => Arc::new(closed_by_server(close)),
+        };
+        self.terminate(closed);
+        self.send(&connection::CloseOk {});
+    }
+
+    fn recv_close_ok(&mut self) -> Result<(), Violation> {
+        match &self.state {
+            State::Closing {
+                closed, sent: true, ..
+            } => {
+                let closed = closed.clone();
+                self.terminate(closed);
+                Ok(())
+            }
+            State::Handshake { .. }
+            | State::Open
+            | State::Draining { .. }
+            | State::Closing { sent: false, .. }
+            | State::Closed(_) => Err(unexpected(MethodId::CONNECTION_CLOSE_OK)),
+        }
+    }
+
+    fn recv_channel_frame(
+        &mut self,
+        number: u16,
+        input: &InputFrame<'_>,
+        source: Option<&Bytes>,
+    ) -> Result<(), Violation> {
+        let slot = self.channels.get_mut(usize::from(number).wrapping_sub(1));
+        let was_open = slot.is_some();
+        let Some(channel) = slot.and_then(Option::as_deref_mut) else {
+            // After a fault of the peer's, frames that were under way are of no interest.
+            let closing = matches!(self.state, State::Closing { .. });
+            // RabbitMQ may repeat channel.close until it sees the close-ok, and one is all it wants.
+            let repeated = was_open && is_channel_close(&input.frame);
+            return if closing || repeated {
+                Ok(())
+            } else {
+                Err(Violation::ChannelNotOpen(number))
+            };
+        };
+        let mut shared = Shared {
+            outgoing: &mut self.outgoing,
+            events: &mut self.events,
+            limits: &self.options.limits,
+        };
+        match channel.recv_frame(input, source, &mut shared) {
+            Ok(Next::Stays) => Ok(()),
+            Ok(Next::Free) => {
+                self.free_channel(number);
+                Ok(())
+            }
+            // A fault that the specification calls soft is the channel's alone.
+            Err(violation) if violation.code().is_soft() => {
+                tracing::warn!(channel = number, %violation, "closing the channel");
+                channel.close_for_violation(violation, &mut shared);
+                Ok(())
+            }
+            Err(violation) => Err(violation),
+        }
+    }
+
+    fn free_channel(&mut self, number: u16) {
+        if let Some(mut channel) = self.channels[usize::from(number) - 1].take() {
+            self.outgoing.drop_backlog(number, &mut channel.backlog);
+            if let Some(at) = channel.timer {
+                self.timers.remove(&(at, number));
+            }
+            self.free.push_back(number);
+        }
+    }
+}
+
+pub(super) fn unexpected(method: MethodId) -> Violation {
+    Violation::UnexpectedMethod { method, channel: 0 }
+}
+
+fn is_channel_close(frame: &Frame<'_>) -> bool {
+    matches!(
+        frame,
+        Frame::Method {
+            method: Method::ChannelClose(_),
+            ..
+        }
+    )
+}
+
+fn closed_by_server(close: &connection::Close<'_>) -> Closed {
+    let method = MethodId {
+        class: close.class_id,
+        method: close.method_id,
+    };
+    Closed::by_server(close.reply_code, &close.reply_text, method)
+}
+
+/// Type, channel and size of a frame; never what is in it.
+fn trace_frame(direction: &'static str, frame: &Frame<'_>) {
+    if !tracing::enabled!(target: FRAMES, tracing::Level::TRACE) {
+        return;
+    }
+    let channel = frame.channel();
+    match frame {
+        Frame::Method { method, .. } => {
+            tracing::trace!(target: FRAMES, channel, method = %method.id(), direction);
+        }
+        Frame::Header { header, .. } => {
+            tracing::trace!(target: FRAMES, channel, body_size = header.body_size, "{direction} header");
+        }
+        Frame::Body { payload, .. } => {
+            tracing::trace!(target: FRAMES, channel, len = payload.len(), "{direction} body");
+        }
+        Frame::Heartbeat => tracing::trace!(target: FRAMES, "{direction} heartbeat"),
+    }
+}
