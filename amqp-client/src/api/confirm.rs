@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use amqp_codec::{ShortStr, TooLong};
@@ -115,8 +115,10 @@ impl ConfirmChannel {
             None => Poll::Pending,
         });
         match tokio::time::timeout(deadline, settled).await {
-            Ok(counts) => {
+            Ok(_) => {
                 let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                // Looked at under this lock: others who wait on this handle may have told more since.
+                let counts = self.status().counts;
                 let new = counts.since(&told);
                 *told = counts;
                 Ok(new)
@@ -178,10 +180,8 @@ impl Future for Confirm {
 impl Drop for Confirm {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let waker = self.core.shared().lock().drop_confirm(key);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            let wakes = self.core.shared().lock().drop_confirm(key);
+            wakes.into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -193,8 +193,8 @@ fn try_once<R>(
     put: &impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
 ) -> Result<R, (NotSent, Publication)> {
     let mut state = core.shared().lock();
-    if state.has_room_waiters(core.slot) {
-        return Err((NotSent::Full, publication));
+    if let Some(reason) = state.why_queue(core.slot) {
+        return Err((reason, publication));
     }
     let result = put(&mut state, core.slot, publication);
     let task = result.is_ok().then(|| state.take_parked()).flatten();
@@ -252,16 +252,16 @@ impl RoomWaiter<'_> {
         self.core.shared().with(|state| {
             let Some((reason, publication)) = waiting.take() else { return Poll::Pending };
             let first = match self.key {
-                Some(key) => state.is_first_waiter(slot, key, cx.waker()),
+                Some(key) => state.may_try(slot, key, cx.waker()),
                 None => {
                     let body_len = publication.message.body().len();
                     let key = state.add_room_waiter(slot, body_len, cx.waker());
                     self.key = Some(key);
-                    state.is_first_waiter(slot, key, cx.waker())
+                    state.may_try(slot, key, cx.waker())
                 }
             };
             if !first {
-                *waiting = Some((reason, publication));
+                *waiting = Some((state.why_queue(slot).unwrap_or(reason), publication));
                 return Poll::Pending;
             }
             match put(state, slot, publication) {

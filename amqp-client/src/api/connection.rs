@@ -160,10 +160,11 @@ impl Connection {
         }
     }
 
-    /// Subscribes to what happens on the connection from now on. A subscriber that does not read in time is told how
+    /// Subscribes to what happens on the connection from now on; nothing, where it has ended. A subscriber that does not read in time is told how
     /// many events it lost.
     pub fn events(&self) -> Events {
-        Events(self.core.shared.lock().subscribe())
+        let state = self.core.shared.lock();
+        Events::new(state.subscribe(), state.conn.closed().is_some())
     }
 
     /// Whether the connection takes requests.

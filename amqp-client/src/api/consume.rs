@@ -13,7 +13,7 @@ use futures_core::Stream;
 
 use super::channel::{ChannelCore, pick};
 use crate::driver::{ConsumerEnd, State};
-use crate::error::{Closed, Error, UsageError};
+use crate::error::{Closed, Error, Operation, UsageError};
 use crate::proto::{self, ChannelView, ConsumerId, DeliveryTag, Settle};
 
 /// What to consume, and how (basic.consume).
@@ -124,11 +124,15 @@ impl Consumer {
             state.add_consumer(core.slot, ConsumerId(request), consume.budget, consume.overflow);
             id = Some(ConsumerId(request));
         })?;
-        let operation = crate::error::Operation::Reply(MethodId::BASIC_CONSUME);
-        let ok = call.within(core.deadlines().rpc, operation, pick!(BasicConsumeOk)).await?;
         // Set by the call that was sent.
         let id = id.ok_or(UsageError::NoChannel)?;
-        Ok(Consumer { core: core.clone(), id, tag: ok.consumer_tag, taken: VecDeque::new(), cancelled_by_server: false })
+        let operation = Operation::Reply(MethodId::BASIC_CONSUME);
+        let mut consumer =
+            Consumer { core: core.clone(), id, tag: ShortStr::default(), taken: VecDeque::new(), cancelled_by_server: false };
+        // If this fails, or is dropped, the consumer is forgotten with its handle.
+        let ok = call.within(core.deadlines().rpc, operation, pick!(BasicConsumeOk)).await?;
+        consumer.tag = ok.consumer_tag;
+        Ok(consumer)
     }
 
     /// The consumer tag.
@@ -151,8 +155,9 @@ impl Consumer {
     pub async fn cancel(&mut self) -> Result<(), Error> {
         let cancel = basic::Cancel { consumer_tag: self.tag.clone(), ..Default::default() };
         let send = |view: &mut ChannelView<'_, usize>, request| view.call(request, &cancel);
-        self.core.call(MethodId::BASIC_CANCEL, send, pick!(BasicCancelOk)).await?;
-        self.core.shared().with(|state| state.consumer_cancelled(self.id));
+        let call = self.core.start_call(send, |state, request| state.add_cancel(request, self.id))?;
+        let operation = Operation::Reply(MethodId::BASIC_CANCEL);
+        call.within(self.core.deadlines().rpc, operation, pick!(BasicCancelOk)).await?;
         Ok(())
     }
 }

@@ -46,16 +46,31 @@ pub enum Event {
 }
 
 /// A subscription to the events of a connection, from when it was made.
-pub struct Events(pub(super) broadcast::Receiver<Event>);
+pub struct Events {
+    receiver: broadcast::Receiver<Event>,
+    /// Nothing follows any more.
+    ended: bool,
+}
 
 impl Events {
+    /// `ended`: of a connection that is over already.
+    pub(super) fn new(receiver: broadcast::Receiver<Event>, ended: bool) -> Self {
+        Events { receiver, ended }
+    }
+
     /// The next event; `None` after the last one.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn next(&mut self) -> Option<Event> {
-        match self.0.recv().await {
-            Ok(event) => Some(event),
+        if self.ended {
+            return None;
+        }
+        match self.receiver.recv().await {
+            Ok(event) => {
+                self.ended = matches!(event, Event::Closed(_));
+                Some(event)
+            }
             Err(RecvError::Lagged(count)) => Some(Event::Lagged(count)),
             Err(RecvError::Closed) => None,
         }

@@ -92,6 +92,8 @@ pub(crate) struct State {
     pub(crate) conn: Connection<PublishKey>,
     publishes: Slab<PublishSlot>,
     requests: HashMap<RequestId, RequestSlot>,
+    /// The cancels that are not answered yet: they take effect whoever waits for their answer.
+    cancels: HashMap<RequestId, ConsumerId>,
     pub(crate) channels: Slab<ChannelSlot>,
     /// The slots of the channels that are open, by number.
     by_number: HashMap<u16, usize>,
@@ -147,7 +149,8 @@ struct ReturnsQueue {
     bytes: usize,
     missed: u64,
     wanted: bool,
-    waker: Option<Waker>,
+    /// Those who wait for the next one.
+    wakers: Vec<Waker>,
 }
 
 #[derive(Default)]
@@ -179,6 +182,7 @@ impl State {
             conn,
             publishes: Slab::new(),
             requests: HashMap::new(),
+            cancels: HashMap::new(),
             channels: Slab::new(),
             by_number: HashMap::new(),
             consumers: HashMap::new(),
@@ -216,6 +220,9 @@ impl State {
             Event::Settled(key, outcome) => self.settled(key, outcome, wakes),
             Event::Delivered(consumer, delivery) => self.delivered(consumer, delivery, wakes),
             Event::Reply(request, result) => {
+                if let (Some(consumer), Ok(_)) = (self.cancels.remove(&request), &result) {
+                    self.end_consumer(consumer, ConsumerEnd::Cancelled, wakes);
+                }
                 if let Some(slot) = self.requests.get_mut(&request) {
                     let before = std::mem::replace(slot, RequestSlot::Done(result));
                     if let RequestSlot::Waiting(Some(waker)) = before {
@@ -331,7 +338,7 @@ impl State {
         channel.final_counts = counts;
         wakes.extend(channel.waiters.iter().map(|waiter| waiter.waker.clone()));
         wakes.extend(channel.settle_waiters.drain(..).map(|(_, waker)| waker));
-        wakes.extend(channel.returns.waker.take());
+        wakes.append(&mut channel.returns.wakers);
         for consumer in std::mem::take(&mut channel.consumers) {
             self.end_consumer(consumer, ConsumerEnd::ChannelClosed(closed.clone()), wakes);
         }
@@ -378,27 +385,37 @@ impl State {
         }
     }
 
+    /// A request that was sent cancels this consumer.
+    pub(crate) fn add_cancel(&mut self, request: RequestId, consumer: ConsumerId) {
+        self.cancels.insert(request, consumer);
+    }
+
     /// The caller gave up: the answer goes to nobody, and what it brings, or has brought, is undone.
     pub(crate) fn abandon_request(&mut self, request: RequestId, channel: ChannelId) {
         let Some(slot) = self.requests.remove(&request) else { return };
-        self.consumers.remove(&ConsumerId(request));
-        let Ok(mut view) = self.conn.channel(channel) else { return };
-        match slot {
-            RequestSlot::Waiting(_) => view.abandon(request),
-            RequestSlot::Done(Err(_)) | RequestSlot::Done(Ok(Reply::Got(None))) => {}
-            RequestSlot::Done(Ok(Reply::Got(Some((delivery, _))))) => {
-                // Refused where the get asked for no ack: the message is gone then, as documented.
-                let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
-            }
-            RequestSlot::Done(Ok(Reply::Channel(_) | Reply::Committed(_) | Reply::RolledBack(_))) => {
-                view.close_when_settled(None);
-            }
-            RequestSlot::Done(Ok(Reply::Method(method))) => match method.id() {
-                MethodId::CONFIRM_SELECT_OK | MethodId::TX_SELECT_OK => view.close_when_settled(None),
-                MethodId::BASIC_CONSUME_OK => view.forget_consumer(ConsumerId(request)),
-                _ => {}
-            },
+        if self.cancels.contains_key(&request) {
+            return;
         }
+        if let Ok(mut view) = self.conn.channel(channel) {
+            match slot {
+                RequestSlot::Waiting(_) => view.abandon(request),
+                RequestSlot::Done(Err(_)) | RequestSlot::Done(Ok(Reply::Got(None))) => {}
+                RequestSlot::Done(Ok(Reply::Got(Some((delivery, _))))) => {
+                    // Refused where the get asked for no ack: the message is gone then, as documented.
+                    let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
+                }
+                RequestSlot::Done(Ok(Reply::Channel(_) | Reply::Committed(_) | Reply::RolledBack(_))) => {
+                    view.close_when_settled(None);
+                }
+                RequestSlot::Done(Ok(Reply::Method(method))) => {
+                    if let MethodId::CONFIRM_SELECT_OK | MethodId::TX_SELECT_OK = method.id() {
+                        view.close_when_settled(None);
+                    }
+                }
+            }
+        }
+        // If it was a consume: the consumer is cancelled, and what came for it goes back.
+        self.drop_consumer(ConsumerId(request), &mut VecDeque::new());
     }
 
     // ----- publishes -----
@@ -479,23 +496,27 @@ impl State {
     }
 
     /// Nobody waits for the outcome any more. Should the message come back, it goes to the returns stream.
-    pub(crate) fn drop_confirm(&mut self, key: PublishKey) -> Option<Waker> {
-        let publish = self.publishes.get_mut(key)?;
+    pub(crate) fn drop_confirm(&mut self, key: PublishKey) -> Vec<Waker> {
+        let Some(publish) = self.publishes.get_mut(key) else { return Vec::new() };
         publish.dropped = true;
-        let outcome = publish.outcome.take()?;
+        let Some(outcome) = publish.outcome.take() else { return Vec::new() };
         let channel = self.publishes.remove(key).channel;
         let mut wakes = Vec::new();
         if let Outcome::Returned(returned) = outcome {
             self.returned(channel, *returned, &mut wakes);
         }
-        wakes.pop()
+        wakes
     }
 
     // ----- waiting for room and for confirms -----
 
-    /// Whether somebody waits for room on this channel already.
-    pub(crate) fn has_room_waiters(&self, slot: usize) -> bool {
-        !self.channels[slot].waiters.is_empty()
+    /// Why a publish has to wait on this channel, if somebody waits for room there already.
+    pub(crate) fn why_queue(&self, slot: usize) -> Option<NotSent> {
+        let why = match self.conn.blocked() {
+            Some(_) => NotSent::Blocked,
+            None => NotSent::Full,
+        };
+        (!self.channels[slot].waiters.is_empty()).then_some(why)
     }
 
     /// Queues for room.
@@ -508,13 +529,13 @@ impl State {
         key
     }
 
-    /// Whether this waiter is the first; otherwise it goes on waiting.
-    pub(crate) fn is_first_waiter(&mut self, slot: usize, key: u64, waker: &Waker) -> bool {
+    /// Whether this waiter may try: it is the first, or waiting is in vain. Otherwise it goes on waiting.
+    pub(crate) fn may_try(&mut self, slot: usize, key: u64, waker: &Waker) -> bool {
         let waiters = &mut self.channels[slot].waiters;
         if let Some(waiter) = waiters.iter_mut().find(|waiter| waiter.key == key) {
             waiter.waker.clone_from(waker);
         }
-        waiters.front().is_some_and(|first| first.key == key)
+        waiters.front().is_some_and(|first| first.key == key) || self.channels[slot].closed.is_some()
     }
 
     /// The waiter has what it wanted, or gave up. The next one is looked after.
@@ -528,8 +549,10 @@ impl State {
         if channel.closed.is_some() {
             return Some(channel.final_counts);
         }
-        let view = self.conn.channel(channel.id).ok()?;
-        if view.settled_through(seq) {
+        // While the connection closes there is no view: the channel's end is waited for.
+        if let Ok(view) = self.conn.channel(channel.id)
+            && view.settled_through(seq)
+        {
             return Some(view.confirm_status().unwrap_or_default().counts);
         }
         // One entry a task, however often it asks: it is woken for the first of what it waits for.
@@ -557,17 +580,24 @@ impl State {
         }
     }
 
-    /// Wakes the first of those who wait for room, where there is some, and those whose confirms are in.
+    /// Wakes the first of those who wait for room, where there is some or will be none any more, and those whose
+    /// confirms are in.
     fn wake_awaited(&mut self, wakes: &mut Vec<Waker>) {
         let State { conn, channels, awaited, .. } = self;
         awaited.retain(|slot| {
             let channel = &mut channels[*slot];
-            if let Ok(view) = conn.channel(channel.id) {
-                if let Some(first) = channel.waiters.front()
-                    && view.room_for(first.body_len).is_ok()
-                {
+            let view = conn.channel(channel.id);
+            if let Some(first) = channel.waiters.front() {
+                let room = match &view {
+                    Ok(view) => view.check_open().map_err(NotSent::from).and_then(|()| view.room_for(first.body_len)),
+                    Err(error) => Err(error.clone().into()),
+                };
+                // Who is told why not gives its place to the next.
+                if !matches!(room, Err(NotSent::Full | NotSent::Blocked)) {
                     wakes.push(first.waker.clone());
                 }
+            }
+            if let Ok(view) = view {
                 let settled = |(seq, _): &mut (PublishSeq, Waker)| view.settled_through(*seq);
                 wakes.extend(channel.settle_waiters.extract_if(.., settled).map(|(_, waker)| waker));
             }
@@ -589,7 +619,9 @@ impl State {
             Some(returned) => Some(Some(Ok(returned))),
             None if channel.closed.is_some() => Some(None),
             None => {
-                returns.waker = Some(waker.clone());
+                if !returns.wakers.iter().any(|known| known.will_wake(waker)) {
+                    returns.wakers.push(waker.clone());
+                }
                 None
             }
         }
@@ -677,13 +709,6 @@ impl State {
         None
     }
 
-    /// A cancel was answered: nothing more will come, what has come is still handed out.
-    pub(crate) fn consumer_cancelled(&mut self, consumer: ConsumerId) {
-        if let Some(slot) = self.consumers.get_mut(&consumer) {
-            slot.end.get_or_insert(ConsumerEnd::Cancelled);
-        }
-    }
-
     /// It has said that it is over.
     pub(crate) fn forget_consumer(&mut self, consumer: ConsumerId) {
         self.consumers.remove(&consumer);
@@ -725,6 +750,6 @@ impl ReturnsQueue {
             self.pop();
             self.missed += 1;
         }
-        wakes.extend(self.waker.take());
+        wakes.append(&mut self.wakers);
     }
 }

@@ -50,7 +50,11 @@ impl<'a, P> ChannelView<'a, P> {
         self.channel.id
     }
 
-    fn check_open(&self) -> Result<(), UsageError> {
+    /// Whether anything can be asked of the channel.
+    ///
+    /// # Errors
+    /// How it ended, or that it is closing.
+    pub(crate) fn check_open(&self) -> Result<(), UsageError> {
         match &self.channel.state {
             State::Closing { closed, .. } => Err(UsageError::ChannelClosed(closed.clone())),
             State::Open if self.channel.is_open() => Ok(()),
