@@ -217,7 +217,8 @@ fn large_bodies_in_one_frame_are_not_copied() {
 
     // A source that the payload is not in, or no source: copied.
     let other = Bytes::from(vec![b'y'; size]);
-    for source in [Some(&other), None] {
+    let (before, after) = (buffer.slice(..size), buffer.slice(20..));
+    for source in [Some(&other), Some(&before), Some(&after), None] {
         let content = expecting(size as u64)
             .body(payload, source)
             .unwrap()
@@ -339,6 +340,15 @@ fn a_message_on_the_wire() {
         content::encoded_len(&publish, &properties, 5, 4096),
         expected.len()
     );
+    // Up to 4088 bytes take one body frame, one byte more takes two.
+    let head = expected.len() - 13;
+    for (len, frames) in [(0, 0), (1, 1), (4088, 1), (4089, 2), (8176, 2), (8177, 3)] {
+        let total = content::encoded_len(&publish, &properties, len, 4096);
+        assert_eq!(total, head + len + 8 * frames, "{len}");
+        let mut buf = Vec::new();
+        content::encode(1, &publish, &properties, &vec![b'x'; len], 4096, &mut buf).unwrap();
+        assert_eq!(buf.len(), total, "{len}");
+    }
 }
 
 /// Puts a stream of frames together again.
