@@ -351,6 +351,28 @@ fn a_message_on_the_wire() {
     }
 }
 
+#[test]
+fn the_head_alone() {
+    let publish = basic::Publish {
+        routing_key: short!("q"),
+        ..Default::default()
+    };
+    let some = Properties {
+        priority: Some(3),
+        ..Properties::EMPTY
+    };
+    for properties in [Properties::EMPTY, some] {
+        let (mut whole, mut parts) = (Vec::new(), Vec::new());
+        content::encode(1, &publish, &properties, b"hello", 4096, &mut whole).unwrap();
+        content::encode_head(1, &publish, &properties, 5, &mut parts).unwrap();
+        frame::encode_body(1, b"hello", &mut parts).unwrap();
+        assert_eq!(parts, whole);
+        // Without room for all of it the error comes before a panic.
+        let mut array = [0; 30];
+        assert!(content::encode_head(1, &publish, &properties, 5, &mut &mut array[..]).is_err());
+    }
+}
+
 /// Puts a stream of frames together again.
 fn assemble(mut wire: &[u8], frame_max: u32) -> Vec<Content<()>> {
     let (mut assembler, mut contents) = (Assembler::new(), Vec::new());
