@@ -372,6 +372,10 @@ pub enum HandshakeError {
     /// amqps.
     #[error("the server expects TLS on this port (amqps)")]
     TlsExpected,
+    /// The first bytes from the server are no frame and no protocol header: it is another kind of
+    /// server.
+    #[error("the server does not speak AMQP: {0}")]
+    NotAmqp(DecodeError),
     /// The server speaks AMQP of a version this library does not.
     #[error("the server speaks AMQP {major}-{minor}")]
     Version {
@@ -420,6 +424,7 @@ impl HandshakeError {
             | HandshakeError::Closed { closed, .. } => Some(closed),
             HandshakeError::Protocol(_)
             | HandshakeError::TlsExpected
+            | HandshakeError::NotAmqp(_)
             | HandshakeError::Version { .. }
             | HandshakeError::Authentication(_)
             | HandshakeError::Tune(_)

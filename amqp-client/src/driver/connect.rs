@@ -126,6 +126,7 @@ fn is_final(error: &AttemptError) -> bool {
         HandshakeError::CredentialsProbablyRefused(_)
         | HandshakeError::Protocol(_)
         | HandshakeError::TlsExpected
+        | HandshakeError::NotAmqp(_)
         | HandshakeError::Version { .. } => false,
     }
 }

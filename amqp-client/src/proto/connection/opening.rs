@@ -115,6 +115,7 @@ impl<P> Connection<P> {
             | HandshakeError::Closed { closed, .. } => closed.clone(),
             HandshakeError::Protocol(_)
             | HandshakeError::TlsExpected
+            | HandshakeError::NotAmqp(_)
             | HandshakeError::Version { .. }
             | HandshakeError::Authentication(_)
             | HandshakeError::Tune(_)

@@ -10,6 +10,7 @@ use super::{Connection, FRAMES, State};
 use crate::error::{CloseCause, Closed, HandshakeError, Violation};
 use crate::proto::channel::{Next, Shared};
 use crate::proto::event::{Event, Reply};
+use crate::proto::handshake::Handshake;
 use crate::proto::input::{Input, InputError, InputFrame};
 use crate::proto::methods::{plain_replies, sent_by_clients, sent_by_servers};
 
@@ -52,6 +53,15 @@ impl<P> Connection<P> {
             }
             // Only the first bytes of a connection are looked at as a protocol header, or as TLS.
             (_, InputError::Protocol(_) | InputError::Tls) => {}
+            (
+                State::Handshake {
+                    step: Handshake::Start,
+                    ..
+                },
+                InputError::Decode(error),
+            ) if matches!(error.kind, amqp_codec::DecodeErrorKind::UnknownFrameType(_)) => {
+                self.fail_handshake(HandshakeError::NotAmqp(error));
+            }
             (_, InputError::Decode(error)) => self.fail(now, error.into()),
         }
     }
