@@ -1,0 +1,11 @@
+//! The client against a peer that misbehaves: everything that a broker, or something that is none, can do to it, in
+//! memory and in virtual time where no socket is needed.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod broker;
+mod cancel;
+mod confirms;
+mod cuts;
+mod handshake;
+mod support;
+mod waiting;
