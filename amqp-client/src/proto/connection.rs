@@ -467,7 +467,8 @@ impl<P> Connection<P> {
 
     /// Moves what waits in the channels' backlogs.
     fn pump(&mut self) {
-        while let Some(number) = self.outgoing.next_turn() {
+        let mut first = true;
+        while let Some(number) = self.outgoing.next_turn(std::mem::take(&mut first)) {
             if let Some(Some(channel)) = self.channels.get_mut(usize::from(number) - 1) {
                 let Channel { mode, backlog, .. } = &mut **channel;
                 self.outgoing.pump(number, backlog, |mark, start| {

@@ -201,10 +201,22 @@ impl Outgoing {
         self.frame_max = frame_max as usize;
     }
 
-    /// Whether publishes may add to what waits here. Other frames always may: what is owed to the peer
+    /// Whether a publish may be added to what waits here. Other frames always may: what is owed to the peer
     /// must not wait behind publishes.
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting() < self.limit
+    ///
+    /// What fits a frame does not wait for the bodies that other channels are sending: it goes in between.
+    pub(super) fn has_room(&self, backlog: &Backlog, body_len: usize) -> bool {
+        let goes_between = backlog.is_empty() && self.fits_a_frame(body_len);
+        let waiting = if goes_between {
+            self.batch.remaining
+        } else {
+            self.waiting()
+        };
+        waiting < self.limit
+    }
+
+    fn fits_a_frame(&self, body_len: usize) -> bool {
+        body_len + FRAME_OVERHEAD <= self.frame_max
     }
 
     /// Whether the peer has made us owe it more than it takes: it is not to be read from until it does.
@@ -288,7 +300,7 @@ impl Outgoing {
         head: impl FnOnce(&mut Vec<u8>),
         body: &Bytes,
     ) -> Option<u64> {
-        let one_frame = body.len() + FRAME_OVERHEAD <= self.frame_max;
+        let one_frame = self.fits_a_frame(body.len());
         if backlog.is_empty() && one_frame {
             let start = self.position();
             self.put(head);
@@ -339,9 +351,10 @@ impl Outgoing {
         self.turns.retain(|other| *other != channel);
     }
 
-    /// The next channel whose backlog may move, while the batch has room for more of it.
-    pub(super) fn next_turn(&mut self) -> Option<u16> {
-        if self.batch.remaining >= PUMP_TARGET {
+    /// The next channel whose backlog may move: the first of a round in any case, so that a stream of small
+    /// messages does not hold it up for ever, and more while the batch has room.
+    pub(super) fn next_turn(&mut self, first: bool) -> Option<u16> {
+        if self.batch.remaining >= PUMP_TARGET && !first {
             return None;
         }
         self.turns.pop_front()
@@ -470,7 +483,7 @@ mod tests {
         );
 
         let mut started = Vec::new();
-        while let Some(channel) = outgoing.next_turn() {
+        while let Some(channel) = outgoing.next_turn(false) {
             let backlog = if channel == 1 { &mut one } else { &mut two };
             outgoing.pump(channel, backlog, |mark, at| started.push((mark, at)));
         }

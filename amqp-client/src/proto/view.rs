@@ -125,7 +125,11 @@ impl<'a, P> ChannelView<'a, P> {
             Mode::Confirm(tracker) => tracker.has_room(body_len),
             Mode::Tx(transaction) => !transaction.is_ending(),
         };
-        if !room_in_channel || !self.channel.flow || !self.shared.outgoing.has_room() {
+        let outgoing = &self.shared.outgoing;
+        if !room_in_channel
+            || !self.channel.flow
+            || !outgoing.has_room(&self.channel.backlog, body_len)
+        {
             return Err(NotSent::Full);
         }
         Ok(())
