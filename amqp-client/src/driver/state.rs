@@ -347,9 +347,10 @@ impl State {
     /// Why the channel cannot be used, in place of proto's "no such channel".
     pub(crate) fn explain(&self, slot: usize, error: UsageError) -> UsageError {
         match (&error, &self.channels[slot].closed) {
-            (UsageError::NoChannel | UsageError::ConnectionClosed(_), Some(closed)) => {
-                UsageError::ChannelClosed(closed.clone())
-            }
+            (UsageError::NoChannel | UsageError::ConnectionClosed(_), Some(closed)) => match &closed.cause {
+                Some(CloseCause::Connection(connection)) => UsageError::ConnectionClosed(connection.clone()),
+                _ => UsageError::ChannelClosed(closed.clone()),
+            },
             _ => error,
         }
     }
