@@ -108,7 +108,10 @@ impl Broker {
     pub async fn try_eval(&self, expression: &str) -> Result<String, ControlError> {
         let mut command = self.command(self.0.install.erl_call());
         let address = format!("127.0.0.1:{}", self.0.ports.distribution);
-        command.args(["-address", &address, "-r", "-fetch_stdout", "-e"]);
+        // Its own random name (-r) is one of a thousand that changes by the second: calls of the same second would be
+        // refused.
+        let name = format!("eval-{}", rand::random::<u32>());
+        command.args(["-address", &address, "-h", &name, "-fetch_stdout", "-e"]);
         let source = format!(
             "{{Tag, Value}} = try {{ok, begin {expression} end}} catch Class:Reason -> {{error, {{Class, Reason}}}} end, \
              io:format(\"~ts ~0tp\", [Tag, Value]).\n"
