@@ -1,14 +1,13 @@
 //! Publishes that wait for their confirm.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use amqp_codec::basic::Properties;
 use amqp_codec::{ReplyCode, ShortStr};
 
-use super::returns::{self, Added, IncomingReturn};
+use super::returns::{self, BodyDigest, IncomingReturn, Remains, Search};
 use super::tags::TagRing;
 use crate::error::{Closed, Violation};
 use crate::message::{Message, Publication};
@@ -136,24 +135,8 @@ struct ReturnNote {
 /// What is kept of a publish that timed out.
 #[derive(Debug)]
 struct Late {
-    /// What tells its return from those of others, if it can have one: the publication without its body,
-    /// and what the body was.
-    returnable: Option<(Publication, BodyDigest)>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct BodyDigest {
-    len: usize,
-    hash: u64,
-}
-
-/// The best of the publishes that a return can be of: those with the fewest headers added on the way.
-struct Search {
-    last_returned: u64,
-    added: Added,
-    count: usize,
-    first: Option<u64>,
-    first_after_last: Option<u64>,
+    /// What tells its return from those of others, if it can have one.
+    returnable: Option<Remains>,
 }
 
 /// What a return was tied to.
@@ -328,10 +311,8 @@ impl<P> ConfirmTracker<P> {
         }
         let body = (!self.late.is_empty()).then(|| BodyDigest::of(returned.body));
         for (tag, late) in &self.late {
-            if let Some((publication, digest)) = &late.returnable
-                && Some(digest) == body.as_ref()
-            {
-                search.consider(*tag, returns::fit(returned, publication));
+            if let (Some(remains), Some(body)) = (&late.returnable, &body) {
+                search.consider(*tag, remains.fit(returned, body));
             }
         }
         search.result()
@@ -491,70 +472,9 @@ impl<P> Pending<P> {
         (self.keep, outcome)
     }
 
-    fn returnable(&self) -> Option<(Publication, BodyDigest)> {
-        let Publication {
-            exchange,
-            routing_key,
-            message,
-        } = &self.publication;
-        (message.is_mandatory() && self.returned.is_none()).then(|| {
-            let publication = Publication {
-                exchange: exchange.clone(),
-                routing_key: routing_key.clone(),
-                message: message.without_body(),
-            };
-            (publication, BodyDigest::of(message.body()))
-        })
-    }
-}
-
-impl BodyDigest {
-    fn of(body: &[u8]) -> Self {
-        let mut hasher = DefaultHasher::new();
-        body.hash(&mut hasher);
-        BodyDigest {
-            len: body.len(),
-            hash: hasher.finish(),
-        }
-    }
-}
-
-impl Search {
-    fn new(last_returned: u64) -> Self {
-        Search {
-            last_returned,
-            added: Added::MAX,
-            count: 0,
-            first: None,
-            first_after_last: None,
-        }
-    }
-
-    fn consider(&mut self, tag: u64, fit: Option<Added>) {
-        let Some(added) = fit.filter(|added| *added <= self.added) else {
-            return;
-        };
-        if added < self.added {
-            *self = Search {
-                added,
-                ..Search::new(self.last_returned)
-            };
-        }
-        self.count += 1;
-        self.first = Some(self.first.map_or(tag, |first| first.min(tag)));
-        if tag > self.last_returned {
-            let first = self.first_after_last;
-            self.first_after_last = Some(first.map_or(tag, |first| first.min(tag)));
-        }
-    }
-
-    fn result(&self) -> (Option<u64>, Match) {
-        let matched = if self.count > 1 {
-            Match::Order
-        } else {
-            Match::Unique
-        };
-        (self.first_after_last.or(self.first), matched)
+    fn returnable(&self) -> Option<Remains> {
+        let can_return = self.publication.message.is_mandatory() && self.returned.is_none();
+        can_return.then(|| Remains::of(&self.publication))
     }
 }
 

@@ -1,9 +1,12 @@
 //! Telling which publish a returned message is of.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use amqp_codec::basic::Properties;
 use amqp_codec::{Limits, ReplyCode, ShortStr};
 
 use crate::message::Publication;
+use crate::outcome::Match;
 
 /// The header that ties a return to its publish where [`ConfirmOptions::tag_returns`](super::ConfirmOptions::tag_returns)
 /// asks for it. Its value is the publish's number on its channel, in decimal.
@@ -23,6 +26,7 @@ pub(crate) struct IncomingReturn<'a> {
     pub(crate) body: &'a [u8],
     /// Whether this channel tags its publishes.
     pub(crate) tagged: bool,
+    pub(crate) limits: &'a Limits,
 }
 
 impl IncomingReturn<'_> {
@@ -31,7 +35,7 @@ impl IncomingReturn<'_> {
         if !self.tagged {
             return None;
         }
-        let headers = self.properties.headers(&Limits::default()).ok()??;
+        let headers = self.properties.headers(self.limits).ok()??;
         headers.get_str(RETURN_TAG.as_bytes())?.parse().ok()
     }
 }
@@ -48,7 +52,7 @@ pub(crate) fn fit(returned: &IncomingReturn<'_>, sent: &Publication) -> Option<A
         && sent.exchange.as_bytes() == returned.exchange;
     let properties = sent.message.properties();
     if address && same_properties(properties, &returned.properties) {
-        fit_of_headers(properties, &returned.properties)
+        fit_of_headers(properties, returned)
     } else {
         None
     }
@@ -73,20 +77,123 @@ fn same_properties(sent: &Properties<'_>, returned: &Properties<'_>) -> bool {
 
 /// Headers are compared as maps: brokers re-encode them (sorted, duplicates dropped, integers and
 /// booleans in another form), strip BCC, and may add some of their own.
-fn fit_of_headers(sent: &Properties<'_>, returned: &Properties<'_>) -> Option<Added> {
+fn fit_of_headers(sent: &Properties<'_>, returned: &IncomingReturn<'_>) -> Option<Added> {
     // Relayed byte for byte is the common case.
-    if sent.headers == returned.headers {
+    if sent.headers == returned.properties.headers {
         return Some(0);
     }
-    let limits = Limits::default();
-    let sent = sent.headers(&limits).ok()?.unwrap_or_default();
-    let returned = returned.headers(&limits).ok()?.unwrap_or_default();
+    let limits = returned.limits;
+    let sent = sent.headers(limits).ok()?.unwrap_or_default();
+    let returned = returned
+        .properties
+        .headers(limits)
+        .ok()?
+        .unwrap_or_default();
     let added = || {
-        returned
-            .iter()
-            .filter(|(key, _)| !sent.contains_key(key.as_bytes()))
+        let keys = returned.iter().map(|(key, _)| key);
+        keys.filter(|key| !sent.contains_key(key.as_bytes()))
     };
     returned
         .contains_as_map(&sent, &[BCC])
         .then(|| added().count())
+}
+
+/// A publication without its body, of which a digest is left.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    publication: Publication,
+    body: BodyDigest,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BodyDigest {
+    len: usize,
+    hash: u64,
+}
+
+impl Remains {
+    pub(crate) fn of(publication: &Publication) -> Self {
+        let Publication {
+            exchange,
+            routing_key,
+            message,
+        } = publication;
+        Remains {
+            publication: Publication {
+                exchange: exchange.clone(),
+                routing_key: routing_key.clone(),
+                message: message.without_body(),
+            },
+            body: BodyDigest::of(message.body()),
+        }
+    }
+
+    /// As [`fit`], the body included.
+    pub(crate) fn fit(&self, returned: &IncomingReturn<'_>, body: &BodyDigest) -> Option<Added> {
+        if self.body != *body {
+            return None;
+        }
+        fit(returned, &self.publication)
+    }
+}
+
+impl BodyDigest {
+    pub(crate) fn of(body: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        body.hash(&mut hasher);
+        BodyDigest {
+            len: body.len(),
+            hash: hasher.finish(),
+        }
+    }
+}
+
+/// The best of the publishes that a return can be of: those with the fewest headers added on the way, of
+/// them the first after the last returned one.
+pub(crate) struct Search {
+    last_returned: u64,
+    added: Added,
+    count: usize,
+    first: Option<u64>,
+    first_after_last: Option<u64>,
+}
+
+impl Search {
+    pub(crate) fn new(last_returned: u64) -> Self {
+        Search {
+            last_returned,
+            added: Added::MAX,
+            count: 0,
+            first: None,
+            first_after_last: None,
+        }
+    }
+
+    pub(crate) fn consider(&mut self, tag: u64, fit: Option<Added>) {
+        let Some(added) = fit.filter(|added| *added <= self.added) else {
+            return;
+        };
+        if added < self.added {
+            *self = Search {
+                added,
+                ..Search::new(self.last_returned)
+            };
+        }
+        self.count += 1;
+        self.first = Some(self.first.map_or(tag, |first| first.min(tag)));
+        if tag > self.last_returned {
+            let first = self.first_after_last;
+            self.first_after_last = Some(first.map_or(tag, |first| first.min(tag)));
+        }
+    }
+
+    /// The publish, and whether there was more than one to choose from.
+    pub(crate) fn result(&self) -> (Option<u64>, Match) {
+        let matched = if self.count > 1 {
+            Match::Order
+        } else {
+            Match::Unique
+        };
+        (self.first_after_last.or(self.first), matched)
+    }
 }

@@ -278,6 +278,7 @@ impl<P> Channel<P> {
                 properties: content.properties(),
                 body: content.body(),
                 tagged: tracker.options().tag_returns,
+                limits: shared.limits,
             };
             if let ReturnMatch::Open = tracker.recv_return(&incoming) {
                 return;
