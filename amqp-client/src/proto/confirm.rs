@@ -165,13 +165,12 @@ impl<P> ConfirmTracker<P> {
         &self.options
     }
 
-    /// Whether a message with a body of this many bytes may be published now.
+    /// Whether a message with a body of this many bytes may be published now. One above the bound goes
+    /// when no other bytes are in flight.
     pub(crate) fn has_room(&self, body_len: usize) -> bool {
-        let in_flight = self.in_flight();
-        in_flight == 0
-            || (in_flight < self.options.max_in_flight
-                && (self.bytes == 0
-                    || self.bytes.saturating_add(body_len) <= self.options.max_bytes))
+        let bytes = self.bytes.saturating_add(body_len);
+        self.in_flight() < self.options.max_in_flight
+            && (self.bytes == 0 || bytes <= self.options.max_bytes)
     }
 
     /// Publishes that hold a place, those that timed out without a confirm included.

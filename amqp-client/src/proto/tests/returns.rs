@@ -392,6 +392,19 @@ fn a_tag_that_is_of_no_open_publish_ties_to_none() {
 }
 
 #[test]
+fn a_publish_comes_back_once() {
+    let (mut session, id) = tagging();
+    let same = mandatory("same");
+    session.publish(id, same.clone());
+    session.feed(wire().returned_with(1, &same, tag(1).properties()));
+    assert!(session.events().is_empty());
+    session.feed(wire().returned_with(1, &same, tag(1).properties()));
+    assert!(matches!(session.events()[..], [Event::Returned(..)]));
+    session.feed(wire().ack(1, 1, false));
+    assert_eq!(returns(&mut session), [(1, Match::Header, Followed::Ack)]);
+}
+
+#[test]
 fn a_bogus_tag_does_not_disturb_the_order() {
     let (mut session, id) = tagging();
     let same = mandatory("same");
