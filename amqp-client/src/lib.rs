@@ -28,5 +28,8 @@ pub use config::ConnectOptions;
 pub use message::{Message, Property, Publication};
 pub use outcome::{Counts, Followed, Match, Outcome, Returned, UnknownReason};
 pub use proto::ConfirmOptions;
+/// The version of rustls that this crate uses, for [`Tls::from_rustls`](config::Tls::from_rustls).
+#[cfg(feature = "rustls")]
+pub use tokio_rustls::rustls;
 #[cfg(feature = "tokio")]
 pub use uri::{Uri, UriError};

@@ -94,6 +94,16 @@ impl Uri {
         self.text(password.as_deref())
     }
 
+    /// Whether the two say the same but for host and port.
+    pub(crate) fn differs_in_address_alone(&self, other: &Uri) -> bool {
+        let without_address = |uri: &Uri| Uri {
+            host: None,
+            port: None,
+            ..uri.clone()
+        };
+        without_address(self) == without_address(other)
+    }
+
     fn text(&self, password: Option<&str>) -> String {
         let mut text = format!("{}://", self.scheme.name());
         if let Some(username) = &self.username {

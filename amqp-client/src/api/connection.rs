@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Channel, Events};
 use super::channel::ChannelCore;
 use super::request::{Call, closing};
+use crate::auth::Secret;
 use crate::config::{ConnectOptions, Deadlines};
 use crate::driver::{self, Shared};
 use crate::error::{Closed, Error, Operation};
@@ -108,6 +109,43 @@ impl Connection {
         let opened = |reply| matches!(reply, Reply::Channel(_)).then_some(());
         call.within(core.deadlines.rpc, operation, opened).await?;
         Ok(Channel::new(channel))
+    }
+
+    /// Replaces the secret of the connection, usually an OAuth token that would expire (RabbitMQ's
+    /// connection.update-secret). `reason` is for the server's log.
+    ///
+    /// For a user who logged in with a password there is nothing to replace: RabbitMQ says yes, and forgets
+    /// about it.
+    ///
+    /// # Errors
+    /// The secret does not fit a frame, or the reason has more than 255 bytes; the connection ends; no answer
+    /// within the RPC deadline. RabbitMQ closes the connection with 530 (`NOT_ALLOWED`) when it does not accept
+    /// the secret.
+    ///
+    /// # Cancel safety
+    /// Once polled, the secret is on its way. Dropping the future loses the answer, no more.
+    pub async fn update_secret<S>(&self, secret: impl Into<Secret>, reason: S) -> Result<(), Error>
+    where
+        S: TryInto<ShortStr<'static>>,
+        TooLong: From<S::Error>,
+    {
+        let secret = secret.into();
+        let reason = reason.try_into().map_err(TooLong::from)?;
+        let core = &self.core;
+        let request = core.shared.with(|state| {
+            let request = state.new_request();
+            match state.conn.update_secret(request, secret.reveal(), reason) {
+                Ok(()) => Ok(request),
+                Err(error) => {
+                    state.forget_request(request);
+                    Err(error)
+                }
+            }
+        })?;
+        let call = Call::of_connection(core.shared.clone(), request);
+        let operation = Operation::Reply(MethodId::CONNECTION_UPDATE_SECRET);
+        let updated = |reply| matches!(reply, Reply::Method(_)).then_some(());
+        call.within(core.deadlines.rpc, operation, updated).await
     }
 
     /// Closes the connection (connection.close, reply code 200) and waits until it is closed.

@@ -24,6 +24,13 @@ impl Call {
         Call { shared, request, channel, done: false }
     }
 
+    /// One on the connection itself, whose answer brings nothing that would have to be undone.
+    pub(super) fn of_connection(shared: Arc<Shared>, request: RequestId) -> Self {
+        // No channel has this number: there is none to undo anything on.
+        let none = ChannelId { connection: 0, incarnation: 0, number: 0 };
+        Call::new(shared, request, none)
+    }
+
     /// The answer, taken apart by `pick`, within the deadline.
     pub(super) async fn within<R>(
         self,

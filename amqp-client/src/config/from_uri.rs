@@ -50,6 +50,42 @@ impl From<&Uri> for ConnectOptions {
     }
 }
 
+impl ConnectOptions {
+    /// From several URIs, which name the addresses to try, in order. All else must be the same in all of
+    /// them.
+    ///
+    /// [`Connection::open`](crate::Connection::open) takes an array of URIs too.
+    ///
+    /// # Errors
+    /// One of them is no URI or differs in more than host and port; there is none.
+    ///
+    /// ```
+    /// use amqp_client::ConnectOptions;
+    ///
+    /// let nodes = ["rabbit-1", "rabbit-2", "rabbit-3"];
+    /// let uris = nodes.map(|node| format!("amqps://app:secret@{node}/orders"));
+    /// let options = ConnectOptions::from_uris(&uris)?;
+    /// assert_eq!(options.addresses_or_default().len(), 3);
+    /// # Ok::<(), amqp_client::UriError>(())
+    /// ```
+    pub fn from_uris<U: AsRef<str>>(uris: impl IntoIterator<Item = U>) -> Result<Self, UriError> {
+        let mut uris = uris.into_iter();
+        let first: Uri = uris.next().ok_or(UriError::None)?.as_ref().parse()?;
+        let mut options = ConnectOptions::from(&first);
+        options.addresses = options.addresses_or_default();
+        for (index, uri) in uris.enumerate() {
+            let uri: Uri = uri.as_ref().parse()?;
+            if !uri.differs_in_address_alone(&first) {
+                return Err(UriError::Differs { number: index + 2 });
+            }
+            options
+                .addresses
+                .extend(ConnectOptions::from(&uri).addresses_or_default());
+        }
+        Ok(options)
+    }
+}
+
 fn tls(parameters: &Parameters) -> Tls {
     // Certificate and key may be in one file: whichever parameter names it.
     let certificate = parameters.certfile.as_ref();
@@ -84,5 +120,23 @@ impl TryFrom<String> for ConnectOptions {
 
     fn try_from(uri: String) -> Result<Self, UriError> {
         ConnectOptions::try_from(uri.as_str())
+    }
+}
+
+/// See [`ConnectOptions::from_uris`].
+impl<const N: usize> TryFrom<[&str; N]> for ConnectOptions {
+    type Error = UriError;
+
+    fn try_from(uris: [&str; N]) -> Result<Self, UriError> {
+        ConnectOptions::from_uris(uris)
+    }
+}
+
+/// See [`ConnectOptions::from_uris`].
+impl TryFrom<&[String]> for ConnectOptions {
+    type Error = UriError;
+
+    fn try_from(uris: &[String]) -> Result<Self, UriError> {
+        ConnectOptions::from_uris(uris)
     }
 }

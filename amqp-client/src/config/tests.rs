@@ -112,6 +112,7 @@ fn debug_output_hides_the_password() {
 #[cfg(feature = "tokio")]
 mod uris {
     use super::*;
+    use crate::uri::UriError;
 
     fn options(uri: &str) -> ConnectOptions {
         ConnectOptions::try_from(uri).unwrap_or_else(|error| panic!("{uri}: {error}"))
@@ -189,5 +190,42 @@ mod uris {
         let tls = options("amqps://h").tls.expect("amqps asks for TLS");
         assert!(tls.roots.is_empty() && tls.certificate.is_none() && tls.key.is_none());
         assert_eq!((tls.verify, tls.server_name), (Verify::Peer, None));
+    }
+
+    #[test]
+    fn several_uris_are_addresses_in_order() {
+        let uris = ["amqp://u:p@b/v?heartbeat=3", "amqp://u:p@a:1/v?heartbeat=3"];
+        let options = ConnectOptions::try_from(uris).unwrap();
+        let addresses = [("b".to_owned(), 5672), ("a".to_owned(), 1)];
+        assert_eq!(options.addresses_or_default(), addresses);
+        assert_eq!(options.virtual_host, "v");
+        assert_eq!(options.credentials.username, "u");
+
+        let owned = ["amqps://".to_owned(), "amqps://[::1]".to_owned()];
+        let options = ConnectOptions::try_from(&owned[..]).unwrap();
+        let addresses = [("localhost".to_owned(), 5671), ("::1".to_owned(), 5671)];
+        assert_eq!(options.addresses_or_default(), addresses);
+    }
+
+    #[test]
+    fn several_uris_must_agree_on_all_but_the_address() {
+        let first = "amqp://u:p@a/v?heartbeat=3";
+        for other in [
+            "amqps://u:p@b/v?heartbeat=3",
+            "amqp://x:p@b/v?heartbeat=3",
+            "amqp://u:x@b/v?heartbeat=3",
+            "amqp://u@b/v?heartbeat=3",
+            "amqp://u:p@b/x?heartbeat=3",
+            "amqp://u:p@b?heartbeat=3",
+            "amqp://u:p@b/v?heartbeat=4",
+            "amqp://u:p@b/v",
+        ] {
+            let error = ConnectOptions::try_from([first, first, other]).unwrap_err();
+            assert_eq!(error, UriError::Differs { number: 3 }, "{other}");
+        }
+        let error = ConnectOptions::try_from([first, "http://a"]).unwrap_err();
+        assert_eq!(error, UriError::Scheme);
+        let none: [&str; 0] = [];
+        assert_eq!(ConnectOptions::from_uris(none).unwrap_err(), UriError::None);
     }
 }

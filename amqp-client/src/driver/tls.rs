@@ -188,6 +188,7 @@ fn certificate(error: &CertificateError) -> TlsReason {
             TlsReason::WrongName
         }
         CertificateError::UnknownIssuer => TlsReason::UnknownAuthority,
+        CertificateError::BadSignature => TlsReason::WrongSignature,
         CertificateError::Revoked => TlsReason::CertificateRevoked,
         _ => TlsReason::CertificateInvalid,
     }

@@ -23,6 +23,10 @@ pub enum TlsReason {
     WrongName,
     /// The server's certificate comes from none of the trusted authorities.
     UnknownAuthority,
+    /// A signature is wrong: of the server's certificate, when there is an authority of that name but it is
+    /// another one (made anew, for example), or of the server itself, when it does not have the key of the
+    /// certificate it shows.
+    WrongSignature,
     /// The server's certificate was revoked.
     CertificateRevoked,
     /// The server's certificate cannot be accepted for another reason.
@@ -78,6 +82,9 @@ impl fmt::Display for TlsReason {
             TlsReason::WrongName => "the server's certificate is for another name",
             TlsReason::UnknownAuthority => {
                 "the server's certificate is from an authority that is not trusted"
+            }
+            TlsReason::WrongSignature => {
+                "the server's certificate is not signed by the trusted authority of that name"
             }
             TlsReason::CertificateRevoked => "the server's certificate was revoked",
             TlsReason::CertificateInvalid => "the server's certificate cannot be accepted",

@@ -73,6 +73,15 @@ pub enum UriError {
         /// What is possible.
         expected: &'static str,
     },
+    /// Of several URIs, one differs from the first in more than host and port.
+    #[error("URI {number} of the list differs from the first one in more than host and port")]
+    Differs {
+        /// Its place in the list, from 1 on.
+        number: usize,
+    },
+    /// A list of URIs is empty.
+    #[error("there is no URI in the list")]
+    None,
     /// A TLS parameter in an `amqp://` URI, where it would be silently without effect.
     #[error("URI parameter `{name}` needs the scheme amqps")]
     TlsParameter {
