@@ -217,6 +217,11 @@ impl Message {
         self.properties.as_deref().unwrap_or(&NO_PROPERTIES)
     }
 
+    /// Whether any property was ever set.
+    pub(crate) fn has_properties(&self) -> bool {
+        self.properties.is_some()
+    }
+
     /// The properties, to be changed in place.
     pub fn properties_mut(&mut self) -> &mut Properties<'static> {
         Arc::make_mut(self.properties.get_or_insert_default())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use amqp_codec::{MethodId, ReplyCode, ShortStr, TooLong};
 
-use super::confirm::wait_for_room;
+use super::confirm::{try_once, wait_for_room};
 use super::connection::ConnectionCore;
 use super::request::Call;
 use super::{ConfirmChannel, Methods, TxChannel};
@@ -215,10 +215,10 @@ pub(super) async fn publish_unconfirmed(
     publication: Publication,
     wait: Duration,
 ) -> Result<(), PublishError> {
-    wait_for_room(core, publication, wait, |state, slot, publication| {
-        state.publish_unconfirmed(slot, publication)
-    })
-    .await
+    match try_once(core, publication, &State::publish_unconfirmed) {
+        Ok(()) => Ok(()),
+        Err(refused) => wait_for_room(core, refused, wait, State::publish_unconfirmed).await,
+    }
 }
 
 /// A message with its address, or the message back if the address cannot be.

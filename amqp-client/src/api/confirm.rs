@@ -56,13 +56,21 @@ impl ConfirmChannel {
     /// # Cancel safety
     /// Dropped while it waits for room, nothing is sent. Once it has returned, the message is in the outgoing
     /// buffer, whole.
-    pub async fn publish<E, K>(&self, exchange: E, routing_key: K, message: Message) -> Result<Confirm, PublishError>
+    pub async fn publish<E, K>(
+        &self,
+        exchange: E,
+        routing_key: K,
+        message: Message,
+    ) -> Result<Confirm, PublishError>
     where
         E: TryInto<ShortStr<'static>>,
         K: TryInto<ShortStr<'static>>,
         TooLong: From<E::Error> + From<K::Error>,
     {
-        self.publish_again(addressed(exchange, routing_key, message)?).await
+        match self.publish_now(addressed(exchange, routing_key, message)?) {
+            Ok(confirm) => Ok(confirm),
+            Err(refused) => self.publish_when_room(refused).await,
+        }
     }
 
     /// Publishes what came back, or was not sent, to where it was to go.
@@ -73,9 +81,23 @@ impl ConfirmChannel {
     /// # Cancel safety
     /// As [`publish`](Self::publish).
     pub async fn publish_again(&self, publication: Publication) -> Result<Confirm, PublishError> {
+        match self.publish_now(publication) {
+            Ok(confirm) => Ok(confirm),
+            Err(refused) => self.publish_when_room(refused).await,
+        }
+    }
+
+    /// Publishes at once, or says what stands in the way.
+    fn publish_now(&self, publication: Publication) -> Result<Confirm, (NotSent, Publication)> {
         let core = self.methods.core();
         trace_publish(core, &publication);
-        let (key, seq) = wait_for_room(core, publication, self.wait, State::publish).await?;
+        let (key, seq) = try_once(core, publication, &State::publish)?;
+        Ok(Confirm { core: core.clone(), key: Some(key), seq })
+    }
+
+    async fn publish_when_room(&self, refused: (NotSent, Publication)) -> Result<Confirm, PublishError> {
+        let core = self.methods.core();
+        let (key, seq) = wait_for_room(core, refused, self.wait, State::publish).await?;
         Ok(Confirm { core: core.clone(), key: Some(key), seq })
     }
 
@@ -89,13 +111,9 @@ impl ConfirmChannel {
         K: TryInto<ShortStr<'static>>,
         TooLong: From<E::Error> + From<K::Error>,
     {
-        let core = self.methods.core();
         let publication = addressed(exchange, routing_key, message)?;
-        trace_publish(core, &publication);
-        match try_once(core, publication, &State::publish) {
-            Ok((key, seq)) => Ok(Confirm { core: core.clone(), key: Some(key), seq }),
-            Err((reason, publication)) => Err(PublishError { reason, publication: Box::new(publication) }),
-        }
+        self.publish_now(publication)
+            .map_err(|(reason, publication)| PublishError { reason, publication: Box::new(publication) })
     }
 
     /// Waits until everything that was published on the channel before this call has its outcome, and says
@@ -180,14 +198,14 @@ impl Future for Confirm {
 impl Drop for Confirm {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let wakes = self.core.shared().lock().drop_confirm(key);
+            let wakes = self.core.shared().lock().drop_confirm(key, self.core.id);
             wakes.into_iter().for_each(Waker::wake);
         }
     }
 }
 
 /// Puts a message into the outgoing buffer with `put`, unless somebody waits for room already.
-fn try_once<R>(
+pub(super) fn try_once<R>(
     core: &ChannelCore,
     publication: Publication,
     put: &impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
@@ -205,17 +223,15 @@ fn try_once<R>(
     result
 }
 
-/// Puts a message into the outgoing buffer with `put`, after those who waited before, when there is room.
+/// Puts a message that was refused into the outgoing buffer with `put` if it had to wait: after those who waited before,
+/// when there is room.
 pub(super) async fn wait_for_room<R>(
     core: &Arc<ChannelCore>,
-    publication: Publication,
+    refused: (NotSent, Publication),
     wait: Duration,
     put: impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
 ) -> Result<R, PublishError> {
-    let (reason, publication) = match try_once(core, publication, &put) {
-        Ok(result) => return Ok(result),
-        Err(refused) => refused,
-    };
+    let (reason, publication) = refused;
     if let NotSent::Usage(_) = reason {
         return Err(PublishError { reason, publication: Box::new(publication) });
     }

@@ -109,12 +109,13 @@ pub(crate) struct State {
     parked: Option<Waker>,
 }
 
-struct PublishSlot {
-    channel: ChannelId,
-    outcome: Option<Outcome>,
-    waker: Option<Waker>,
-    /// Nobody waits for the outcome any more.
-    dropped: bool,
+/// What becomes of one publish.
+enum PublishSlot {
+    /// No outcome yet; who waits for it, if somebody does by now.
+    Waiting(Option<Waker>),
+    Settled(Outcome),
+    /// Nobody waits for the outcome any more; should the message come back, this is its channel.
+    Dropped(ChannelId),
 }
 
 enum RequestSlot {
@@ -209,6 +210,9 @@ impl State {
 
     /// Hands out what has happened; whoever is to be woken goes into `wakes`.
     pub(super) fn hand_out_events(&mut self, wakes: &mut Vec<Waker>) {
+        while let Some((key, outcome)) = self.conn.poll_settled() {
+            self.settled(key, outcome, wakes);
+        }
         while let Some(event) = self.conn.poll_event() {
             self.hand_out(event, wakes);
         }
@@ -431,8 +435,7 @@ impl State {
         let view = self.conn.channel(channel).map_err(NotSent::from);
         match view.and_then(|view| view.admit(&publication.message)) {
             Ok(admitted) => {
-                let publish = PublishSlot { channel, outcome: None, waker: None, dropped: false };
-                let key = self.publishes.insert(publish);
+                let key = self.publishes.insert(PublishSlot::Waiting(None));
                 match admitted.publish(publication, key) {
                     Some(seq) => Ok((key, seq)),
                     // A channel of this type is in confirm mode; its publishes have numbers.
@@ -468,45 +471,52 @@ impl State {
     }
 
     fn settled(&mut self, key: PublishKey, outcome: Outcome, wakes: &mut Vec<Waker>) {
-        let Some(publish) = self.publishes.get_mut(key) else { return };
-        if !publish.dropped {
-            publish.outcome = Some(outcome);
-            wakes.extend(publish.waker.take());
-            return;
-        }
-        let channel = self.publishes.remove(key).channel;
-        if let Outcome::Returned(returned) = outcome {
-            self.returned(channel, *returned, wakes);
+        let Some(slot) = self.publishes.get_mut(key) else { return };
+        match slot {
+            PublishSlot::Waiting(waker) => {
+                wakes.extend(waker.take());
+                *slot = PublishSlot::Settled(outcome);
+            }
+            PublishSlot::Dropped(channel) => {
+                let channel = *channel;
+                self.publishes.remove(key);
+                if let Outcome::Returned(returned) = outcome {
+                    self.returned(channel, *returned, wakes);
+                }
+            }
+            // proto settles each publish once.
+            PublishSlot::Settled(_) => {}
         }
     }
 
     pub(crate) fn poll_outcome(&mut self, key: PublishKey, waker: &Waker) -> Option<Outcome> {
-        let publish = self.publishes.get_mut(key)?;
-        match publish.outcome.take() {
-            Some(outcome) => {
-                self.publishes.remove(key);
-                Some(outcome)
-            }
-            None => {
-                if !publish.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                    publish.waker = Some(waker.clone());
+        match self.publishes.get_mut(key)? {
+            PublishSlot::Settled(_) => match self.publishes.remove(key) {
+                PublishSlot::Settled(outcome) => Some(outcome),
+                PublishSlot::Waiting(_) | PublishSlot::Dropped(_) => None,
+            },
+            PublishSlot::Waiting(known) => {
+                if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                    *known = Some(waker.clone());
                 }
                 None
             }
+            PublishSlot::Dropped(_) => None,
         }
     }
 
     /// Nobody waits for the outcome any more. Should the message come back, it goes to the returns stream.
-    pub(crate) fn drop_confirm(&mut self, key: PublishKey) -> Vec<Waker> {
-        let Some(publish) = self.publishes.get_mut(key) else { return Vec::new() };
-        publish.dropped = true;
-        let Some(outcome) = publish.outcome.take() else { return Vec::new() };
-        let channel = self.publishes.remove(key).channel;
+    pub(crate) fn drop_confirm(&mut self, key: PublishKey, channel: ChannelId) -> Option<Waker> {
+        let slot = self.publishes.get_mut(key)?;
+        if let PublishSlot::Waiting(_) = slot {
+            *slot = PublishSlot::Dropped(channel);
+            return None;
+        }
         let mut wakes = Vec::new();
-        if let Outcome::Returned(returned) = outcome {
+        if let PublishSlot::Settled(Outcome::Returned(returned)) = self.publishes.remove(key) {
             self.returned(channel, *returned, &mut wakes);
         }
-        wakes
+        wakes.pop()
     }
 
     // ----- waiting for room and for confirms -----

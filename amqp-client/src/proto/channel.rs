@@ -7,7 +7,6 @@
 //!                                +---------------------------------------------------+
 //! ```
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ use super::ConfirmOptions;
 use super::confirm::{self as confirms, ConfirmTracker, PublishSeq};
 use super::consumers::Consumers;
 use super::delivery::{DeliveryHead, Settle};
-use super::event::{ChannelId, ConsumerId, Event, Reply, RequestError};
+use super::event::{ChannelId, ConsumerId, Event, Events, Reply, RequestError};
 use super::outgoing::{Backlog, Outgoing};
 use super::rpc::{Abandoned, RequestId, Rpc, RpcQueue};
 use super::transaction::Transaction;
@@ -33,7 +32,7 @@ mod recv;
 /// What a channel works with that belongs to the whole connection.
 pub(super) struct Shared<'a, P> {
     pub(super) outgoing: &'a mut Outgoing,
-    pub(super) events: &'a mut VecDeque<Event<P>>,
+    pub(super) events: &'a mut Events<P>,
     pub(super) limits: &'a Limits,
 }
 
@@ -277,14 +276,15 @@ impl<P> Channel<P> {
             ..Default::default()
         };
         let body = message.body();
-        let head = |buf: &mut Vec<u8>| {
-            content::encode_head(number, &publish, properties, body.len() as u64, buf)
+        let head_len = content::head_len(&publish, properties);
+        let head = |mut buf: &mut [u8]| {
+            content::encode_head(number, &publish, properties, body.len() as u64, &mut buf)
                 .expect("headers were checked to fit a frame");
         };
         let mark = seq.map(|seq| seq.0);
         let start = shared
             .outgoing
-            .content(number, &mut self.backlog, mark, head, body);
+            .content(number, &mut self.backlog, mark, head_len, head, body);
         let Mode::Confirm(tracker) = &mut self.mode else {
             return None;
         };
@@ -451,7 +451,7 @@ impl<P> Channel<P> {
         let events = &mut *shared.events;
         if let Mode::Confirm(tracker) = &mut self.mode {
             tracker.channel_closed(closed, |keep, outcome| {
-                events.push_back(Event::Settled(keep, outcome));
+                events.settled(keep, outcome);
             });
         }
         for (request, method) in self.rpcs.fail_all() {
@@ -474,7 +474,7 @@ impl<P> Channel<P> {
         let events = &mut *shared.events;
         if let Mode::Confirm(tracker) = &mut self.mode {
             tracker.connection_closed(connection, written, |keep, outcome| {
-                events.push_back(Event::Settled(keep, outcome));
+                events.settled(keep, outcome);
             });
         }
         let closes = self.close_requests.drain(..);

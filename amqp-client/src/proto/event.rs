@@ -1,5 +1,6 @@
 //! What the state machine tells its owner.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use amqp_codec::{Method, MethodId, ShortStr};
@@ -51,6 +52,49 @@ pub enum Event<P> {
     Delivered(ConsumerId, Delivery),
     /// The server cancelled a consumer, of this tag: its queue is gone, or it moved.
     ConsumerCancelled(ChannelId, ConsumerId, ShortStr<'static>),
+}
+
+/// What has happened and was not asked for yet.
+#[derive(Debug)]
+pub(super) struct Events<P> {
+    /// Publishes with their outcomes, apart from the rest: they are many, and small. They go first, so that
+    /// the end of a channel comes after the outcomes of its publishes.
+    settled: VecDeque<(P, Outcome)>,
+    other: VecDeque<Event<P>>,
+}
+
+impl<P> Events<P> {
+    pub(super) fn new() -> Self {
+        Events { settled: VecDeque::new(), other: VecDeque::new() }
+    }
+
+    pub(super) fn settled(&mut self, keep: P, outcome: Outcome) {
+        self.settled.push_back((keep, outcome));
+    }
+
+    pub(super) fn push_back(&mut self, event: Event<P>) {
+        self.other.push_back(event);
+    }
+
+    pub(super) fn extend(&mut self, events: impl IntoIterator<Item = Event<P>>) {
+        self.other.extend(events);
+    }
+
+    pub(super) fn pop_settled(&mut self) -> Option<(P, Outcome)> {
+        self.settled.pop_front()
+    }
+
+    pub(super) fn pop_front(&mut self) -> Option<Event<P>> {
+        match self.pop_settled() {
+            Some((keep, outcome)) => Some(Event::Settled(keep, outcome)),
+            None => self.other.pop_front(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.settled.len() + self.other.len()
+    }
 }
 
 /// The answer to a request.

@@ -1,13 +1,16 @@
 //! From the bytes of the transport to frames, before the state machine sees them.
 
 use amqp_codec::frame::FRAME_MIN_SIZE;
-use amqp_codec::{DecodeError, Frame, Limits, ProtocolHeader, RawFrame};
+use amqp_codec::{DecodeError, Limits, Method, ProtocolHeader, RawFrame, frame};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// How many frames are decoded before they are handled.
 const FRAMES_AT_ONCE: usize = 128;
 /// From this size on, a frame's payload is shared with what is made of it instead of being copied.
 const SHARE_FROM: usize = 8 * 1024;
+
+/// Where a frame's payload begins in it.
+const PAYLOAD_OFFSET: u64 = 7;
 
 /// Bytes from the peer that were not handled yet.
 ///
@@ -24,13 +27,47 @@ pub struct Input {
     failed: bool,
 }
 
-/// A frame and its payload as it came.
+/// A frame, taken apart as far as it can be without knowing its channel: the properties in a header are
+/// not, which keeps it small.
 #[derive(Debug)]
-pub struct InputFrame<'a> {
-    /// The frame.
-    pub frame: Frame<'a>,
-    /// The bytes it was decoded from.
-    pub payload: &'a [u8],
+pub enum InputFrame<'a> {
+    /// A method.
+    Method {
+        /// The channel; 0 for the connection.
+        channel: u16,
+        /// The method.
+        method: Method<'a>,
+    },
+    /// A content header.
+    Header {
+        /// The channel.
+        channel: u16,
+        /// Class, weight, body size and properties.
+        payload: &'a [u8],
+        /// Where the payload is, counted from the first byte of the connection.
+        offset: u64,
+    },
+    /// A piece of a body.
+    Body {
+        /// The channel.
+        channel: u16,
+        /// The piece.
+        payload: &'a [u8],
+    },
+    /// A sign of life.
+    Heartbeat,
+}
+
+impl InputFrame<'_> {
+    /// The channel, 0 for a heartbeat.
+    pub fn channel(&self) -> u16 {
+        match self {
+            InputFrame::Method { channel, .. }
+            | InputFrame::Header { channel, .. }
+            | InputFrame::Body { channel, .. } => *channel,
+            InputFrame::Heartbeat => 0,
+        }
+    }
 }
 
 /// Why the bytes from the peer are no frames.
@@ -124,15 +161,14 @@ impl Input {
                     Some(shared) => &shared[..],
                     None => &self.buffer[..run.len],
                 };
-                let result = decode_run(bytes, run.frames, &self.limits, |frames| {
+                let result = decode_run(bytes, self.consumed, run.frames, &self.limits, |frames| {
                     handle(frames, shared.as_ref());
                 });
                 if shared.is_none() {
                     self.buffer.advance(run.len);
                 }
-                let base = self.consumed;
                 self.consumed += run.len as u64;
-                result.map_err(|error| error.shifted(base))?;
+                result?;
             } else {
                 handle(&mut std::iter::empty(), None);
             }
@@ -181,9 +217,10 @@ impl Run {
     }
 }
 
-/// Decodes a run of whole frames and hands over those before the first fault.
+/// Decodes a run of whole frames, which begins at offset `base`, and hands over those before the first fault.
 fn decode_run(
     bytes: &[u8],
+    base: u64,
     count: usize,
     limits: &Limits,
     handle: impl FnOnce(&mut dyn Iterator<Item = InputFrame<'_>>),
@@ -192,13 +229,11 @@ fn decode_run(
     let mut at = 0;
     let mut result = Ok(());
     while let Ok(Some((raw, len))) = RawFrame::parse(&bytes[at..], limits) {
-        match raw.decode(limits) {
-            Ok(frame) => frames.push(InputFrame {
-                frame,
-                payload: raw.payload,
-            }),
+        let offset = base + at as u64;
+        match decode_frame(raw, offset, limits) {
+            Ok(frame) => frames.push(frame),
             Err(fault) => {
-                result = Err(fault.shifted(at as u64));
+                result = Err(fault);
                 break;
             }
         }
@@ -206,4 +241,26 @@ fn decode_run(
     }
     handle(&mut frames.into_iter());
     result
+}
+
+fn decode_frame<'a>(
+    raw: RawFrame<'a>,
+    offset: u64,
+    limits: &Limits,
+) -> Result<InputFrame<'a>, DecodeError> {
+    let RawFrame { kind, channel, payload } = raw;
+    let payload_offset = offset + PAYLOAD_OFFSET;
+    match kind {
+        frame::METHOD => match Method::decode(payload, limits) {
+            Ok(method) => Ok(InputFrame::Method { channel, method }),
+            Err(fault) => Err(fault.shifted(payload_offset)),
+        },
+        frame::HEADER => Ok(InputFrame::Header { channel, payload, offset: payload_offset }),
+        frame::BODY => Ok(InputFrame::Body { channel, payload }),
+        // What is left is a heartbeat, or an error.
+        _ => match raw.decode(limits) {
+            Ok(_) => Ok(InputFrame::Heartbeat),
+            Err(fault) => Err(fault.shifted(offset)),
+        },
+    }
 }

@@ -289,31 +289,40 @@ impl Outgoing {
         grown
     }
 
-    /// Puts a message in: method and header frame as written by `head`, and its body in as many frames as
-    /// it takes. Returns the offset of its first byte if that is known by now; otherwise `mark` comes back
-    /// from [`pump`](Self::pump) with it.
+    /// Puts a message in: method and header frame, of `head_len` bytes, as written by `head`, and its body in
+    /// as many frames as it takes. Returns the offset of its first byte if that is known by now; otherwise
+    /// `mark` comes back from [`pump`](Self::pump) with it.
     pub(super) fn content(
         &mut self,
         channel: u16,
         backlog: &mut Backlog,
         mark: Option<u64>,
-        head: impl FnOnce(&mut Vec<u8>),
+        head_len: usize,
+        head: impl FnOnce(&mut [u8]),
         body: &Bytes,
     ) -> Option<u64> {
         let one_frame = self.fits_a_frame(body.len());
         if backlog.is_empty() && one_frame {
             let start = self.position();
-            self.put(head);
-            self.body_frame(channel, body);
+            let in_place = if body.len() < SPLICE_FROM {
+                &body[..]
+            } else {
+                &[]
+            };
+            self.put(|buf| write_content(buf, channel, head_len, head, in_place));
+            if in_place.is_empty() {
+                self.body_frame(channel, body);
+            }
             return Some(start);
         }
+        let write = |buf: &mut Vec<u8>| write_content(buf, channel, head_len, head, &[]);
         let start = if backlog.is_empty() {
             let start = self.position();
-            self.put(head);
+            self.put(write);
             self.turns.push_back(channel);
             Some(start)
         } else {
-            self.put_backlog(backlog, mark, head);
+            self.put_backlog(backlog, mark, write);
             None
         };
         if !body.is_empty() {
@@ -415,6 +424,33 @@ impl Outgoing {
     }
 }
 
+/// Adds the head and, if there is one, the only body frame of a message, with one growth of the buffer.
+fn write_content(
+    buf: &mut Vec<u8>,
+    channel: u16,
+    head_len: usize,
+    head: impl FnOnce(&mut [u8]),
+    body: &[u8],
+) {
+    let start = buf.len();
+    let body_frame_len = if body.is_empty() {
+        0
+    } else {
+        body.len() + FRAME_OVERHEAD
+    };
+    buf.resize(start + head_len + body_frame_len, 0);
+    let (head_bytes, body_frame) = buf[start..].split_at_mut(head_len);
+    head(head_bytes);
+    if let Some((prefix, rest)) = body_frame.split_first_chunk_mut()
+        && let Some((end, payload)) = rest.split_last_mut()
+    {
+        // frame_max is 32 bits wide, so a body that fits a frame has a 32-bit length.
+        *prefix = frame::body_frame_prefix(channel, body.len() as u32);
+        payload.copy_from_slice(body);
+        *end = FRAME_END;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use amqp_codec::Limits;
@@ -463,11 +499,11 @@ mod tests {
             Bytes::from(vec![2u8; 7_000]),
         ];
         assert_eq!(
-            outgoing.content(1, &mut one, Some(1), |_| {}, &bodies[0]),
+            outgoing.content(1, &mut one, Some(1), 0, |_| {}, &bodies[0]),
             Some(0)
         );
         assert_eq!(
-            outgoing.content(2, &mut two, Some(1), |_| {}, &bodies[1]),
+            outgoing.content(2, &mut two, Some(1), 0, |_| {}, &bodies[1]),
             Some(0)
         );
         let small = Bytes::from_static(b"x");
@@ -476,7 +512,8 @@ mod tests {
                 1,
                 &mut one,
                 Some(7),
-                |buf| frame::encode_heartbeat(buf).expect("room"),
+                8,
+                |mut buf| frame::encode_heartbeat(&mut buf).expect("room"),
                 &small
             ),
             None
@@ -507,5 +544,32 @@ mod tests {
         assert_eq!(started, [(7, 12_000 + 7_000 + 5 * 8)]);
         assert!(outgoing.is_empty() && one.is_empty() && two.is_empty());
         assert_eq!(outgoing.backlogged, 0);
+    }
+
+    #[test]
+    fn small_messages_pass_a_large_one_and_do_not_stop_it() {
+        let mut outgoing = Outgoing::new(10_000);
+        outgoing.set_frame_max(5008);
+        let (mut large, mut small) = (Backlog::default(), Backlog::default());
+        let body = Bytes::from(vec![1u8; PUMP_TARGET]);
+        assert!(outgoing.has_room(&large, body.len()));
+        outgoing.content(1, &mut large, None, 8, |_| {}, &body);
+        // Its own channel waits, and so does another body of several frames; what fits a frame does not.
+        assert!(!outgoing.has_room(&large, 1));
+        assert!(!outgoing.has_room(&small, 5_001));
+        assert!(outgoing.has_room(&small, 5_000));
+        while outgoing.has_room(&small, 1_000) {
+            outgoing.content(2, &mut small, None, 8, |_| {}, &body.slice(..1_000));
+        }
+        assert!(outgoing.waiting() - large.bytes < 10_000 + 1_016);
+
+        // The batch is full of others, and still the large one has its turn, once a round.
+        while outgoing.batch.remaining < PUMP_TARGET {
+            outgoing.content(2, &mut small, None, 8, |_| {}, &body.slice(..4_000));
+        }
+        assert_eq!(outgoing.next_turn(false), None);
+        assert_eq!(outgoing.next_turn(true), Some(1));
+        outgoing.pump(1, &mut large, |_, _| {});
+        assert_eq!(large.bytes, PUMP_TARGET - 5_000);
     }
 }

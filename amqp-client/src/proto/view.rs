@@ -86,6 +86,14 @@ impl<'a, P> ChannelView<'a, P> {
         if let Some(property) = message.invalid_property() {
             return Err(UsageError::InvalidProperty(property).into());
         }
+        if message.has_properties() {
+            self.check_properties(message)?;
+        }
+        self.room_for(message.body().len())?;
+        Ok(Admitted(self))
+    }
+
+    fn check_properties(&self, message: &Message) -> Result<(), UsageError> {
         let properties = message.properties();
         let tag = self.return_tag_len(message);
         self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + properties.encoded_len() + tag)?;
@@ -94,10 +102,9 @@ impl<'a, P> ChannelView<'a, P> {
             .map_err(UsageError::InvalidHeaders)?;
         // RabbitMQ ends the connection for infinities and what is not a number.
         if headers.is_some_and(|headers| headers.has_non_finite()) {
-            return Err(UsageError::InvalidProperty(Property::Headers).into());
+            return Err(UsageError::InvalidProperty(Property::Headers));
         }
-        self.room_for(message.body().len())?;
-        Ok(Admitted(self))
+        Ok(())
     }
 
     /// How many bytes the tag for returns may add to the message's properties.

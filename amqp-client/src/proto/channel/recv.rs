@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use amqp_codec::content::Content;
-use amqp_codec::{ContentHeader, Frame, Method, MethodId, ReplyCode, ShortStr, basic, channel};
+use amqp_codec::{ContentHeader, Method, MethodId, ReplyCode, ShortStr, basic, channel};
 use bytes::Bytes;
 
 use super::{Channel, Mode, Next, Select, Shared, State, encode};
@@ -26,22 +26,22 @@ impl<P> Channel<P> {
         source: Option<&Bytes>,
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
-        match (&self.state, &input.frame) {
-            (State::Closing { .. }, Frame::Method { method, .. }) => {
+        match (&self.state, input) {
+            (State::Closing { .. }, InputFrame::Method { method, .. }) => {
                 Ok(self.recv_method_while_closing(method, shared))
             }
-            (State::Opening | State::Open, Frame::Method { method, .. }) => {
+            (State::Opening | State::Open, InputFrame::Method { method, .. }) => {
                 self.recv_method(method, shared)
             }
-            (State::Opening | State::Open, Frame::Header { header, .. }) => {
-                self.recv_header(header, input.payload, shared)
+            (State::Opening | State::Open, InputFrame::Header { payload, offset, .. }) => {
+                self.recv_header(payload, *offset, shared)
             }
-            (State::Opening | State::Open, Frame::Body { payload, .. }) => {
+            (State::Opening | State::Open, InputFrame::Body { payload, .. }) => {
                 let content = self.incoming.body(payload, source)?;
                 self.recv_content(content, shared)
             }
-            (State::Closing { .. }, Frame::Header { .. } | Frame::Body { .. })
-            | (State::Opening | State::Open | State::Closing { .. }, Frame::Heartbeat) => {
+            (State::Closing { .. }, InputFrame::Header { .. } | InputFrame::Body { .. })
+            | (State::Opening | State::Open | State::Closing { .. }, InputFrame::Heartbeat) => {
                 Ok(Next::Stays)
             }
         }
@@ -144,7 +144,7 @@ impl<P> Channel<P> {
         };
         let events = &mut *shared.events;
         tracker.recv_confirm(tag, multiple, verdict, |keep, outcome| {
-            events.push_back(Event::Settled(keep, outcome));
+            events.settled(keep, outcome);
         })?;
         self.close_if_settled(shared);
         Ok(())
@@ -206,11 +206,12 @@ impl<P> Channel<P> {
 
     fn recv_header(
         &mut self,
-        header: &ContentHeader<'_>,
         payload: &[u8],
+        offset: u64,
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
-        let content = self.incoming.header(header, payload, shared.limits)?;
+        let header = ContentHeader::decode(payload).map_err(|fault| fault.shifted(offset))?;
+        let content = self.incoming.header(&header, payload, shared.limits)?;
         self.recv_content(content, shared)
     }
 

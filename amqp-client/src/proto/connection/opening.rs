@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use amqp_codec::{Frame, LongStr, Method, ReplyCode, connection};
+use amqp_codec::{LongStr, Method, ReplyCode, connection};
 
 use super::recv::unexpected;
 use super::{Connection, State};
 use crate::error::{Closed, HandshakeError, Initiator, Step, Violation, short_text};
 use crate::proto::event::Event;
 use crate::proto::handshake::{self, Handshake, ServerInfo};
+use crate::proto::input::InputFrame;
 
 impl<P> Connection<P> {
-    pub(super) fn handle_handshake(&mut self, now: Instant, frame: &Frame<'_>) {
+    pub(super) fn handle_handshake(&mut self, now: Instant, frame: &InputFrame<'_>) {
         let State::Handshake { step, .. } = &mut self.state else {
             return;
         };
-        let Frame::Method { channel: 0, method } = frame else {
+        let InputFrame::Method { channel: 0, method } = frame else {
             return self.fail(now, Violation::ChannelNotOpen(frame.channel()));
         };
         let result = match (&mut *step, method) {

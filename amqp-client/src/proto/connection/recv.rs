@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use amqp_codec::{Frame, Method, MethodId, connection};
+use amqp_codec::{Method, MethodId, connection};
 use bytes::Bytes;
 
 use super::{Connection, FRAMES, State};
@@ -79,17 +79,17 @@ impl<P> Connection<P> {
     }
 
     fn handle_frame(&mut self, now: Instant, input: &InputFrame<'_>, source: Option<&Bytes>) {
-        trace_frame("received", &input.frame);
-        if let Frame::Heartbeat = input.frame {
+        trace_frame("received", input);
+        if let InputFrame::Heartbeat = input {
             return;
         }
         match &self.state {
             State::Closed(_) => {}
-            State::Handshake { .. } => self.handle_handshake(now, &input.frame),
+            State::Handshake { .. } => self.handle_handshake(now, input),
             State::Open | State::Draining { .. } | State::Closing { .. } => {
-                let result = match &input.frame {
-                    Frame::Method { channel: 0, method } => self.recv_method(method),
-                    frame => self.recv_channel_frame(frame.channel(), input, source),
+                let result = match input {
+                    InputFrame::Method { channel: 0, method } => self.recv_method(method),
+                    input => self.recv_channel_frame(input.channel(), input, source),
                 };
                 if let Err(violation) = result {
                     self.fail(now, violation);
@@ -182,7 +182,7 @@ impl<P> Connection<P> {
             // After a fault of the peer's, frames that were under way are of no interest.
             let closing = matches!(self.state, State::Closing { .. });
             // RabbitMQ may repeat channel.close until it sees the close-ok, and one is all it wants.
-            let repeated = was_open && is_channel_close(&input.frame);
+            let repeated = was_open && is_channel_close(input);
             return if closing || repeated {
                 Ok(())
             } else {
@@ -225,10 +225,10 @@ pub(super) fn unexpected(method: MethodId) -> Violation {
     Violation::UnexpectedMethod { method, channel: 0 }
 }
 
-fn is_channel_close(frame: &Frame<'_>) -> bool {
+fn is_channel_close(frame: &InputFrame<'_>) -> bool {
     matches!(
         frame,
-        Frame::Method {
+        InputFrame::Method {
             method: Method::ChannelClose(_),
             ..
         }
@@ -244,21 +244,21 @@ fn closed_by_server(close: &connection::Close<'_>) -> Closed {
 }
 
 /// Type, channel and size of a frame; never what is in it.
-fn trace_frame(direction: &'static str, frame: &Frame<'_>) {
+fn trace_frame(direction: &'static str, frame: &InputFrame<'_>) {
     if !tracing::enabled!(target: FRAMES, tracing::Level::TRACE) {
         return;
     }
     let channel = frame.channel();
     match frame {
-        Frame::Method { method, .. } => {
+        InputFrame::Method { method, .. } => {
             tracing::trace!(target: FRAMES, channel, method = %method.id(), direction);
         }
-        Frame::Header { header, .. } => {
-            tracing::trace!(target: FRAMES, channel, body_size = header.body_size, "{direction} header");
+        InputFrame::Header { payload, .. } => {
+            tracing::trace!(target: FRAMES, channel, len = payload.len(), "{direction} header");
         }
-        Frame::Body { payload, .. } => {
+        InputFrame::Body { payload, .. } => {
             tracing::trace!(target: FRAMES, channel, len = payload.len(), "{direction} body");
         }
-        Frame::Heartbeat => tracing::trace!(target: FRAMES, "{direction} heartbeat"),
+        InputFrame::Heartbeat => tracing::trace!(target: FRAMES, "{direction} heartbeat"),
     }
 }

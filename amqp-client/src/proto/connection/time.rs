@@ -8,7 +8,6 @@ use amqp_codec::frame;
 use super::{Connection, State};
 use crate::error::{CloseCause, Closed};
 use crate::proto::channel::{Mode, Shared};
-use crate::proto::event::Event;
 
 impl<P> Connection<P> {
     /// Gives the publishes since the last turn their deadlines. [`poll_transmit`](Self::poll_transmit) does
@@ -108,9 +107,7 @@ impl<P> Connection<P> {
                 continue;
             };
             let events = &mut self.events;
-            tracker.expire(now, |keep, outcome| {
-                events.push_back(Event::Settled(keep, outcome))
-            });
+            tracker.expire(now, |keep, outcome| events.settled(keep, outcome));
             if let Some(at) = tracker.next_deadline() {
                 channel.timer = Some(at);
                 self.timers.insert((at, number));
