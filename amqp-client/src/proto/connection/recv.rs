@@ -62,7 +62,20 @@ impl<P> Connection<P> {
             ) if matches!(error.kind, amqp_codec::DecodeErrorKind::UnknownFrameType(_)) => {
                 self.fail_handshake(HandshakeError::NotAmqp(error));
             }
-            (_, InputError::Decode(error)) => self.fail(now, error.into()),
+            (_, InputError::Decode(error)) => {
+                self.fail(now, error.into());
+                self.stop_listening();
+            }
+        }
+    }
+
+    /// Nothing that the peer sends can be told apart any more, a close-ok included: the connection is over
+    /// when our close is written.
+    fn stop_listening(&mut self) {
+        if let State::Closing { closed, .. } = &self.state {
+            let closed = closed.clone();
+            self.events.push_back(Event::Closed(closed.clone()));
+            self.state = State::Closed(closed);
         }
     }
 
