@@ -100,11 +100,6 @@ impl AutoBroker {
         }
     }
 
-    /// What has come so far.
-    pub(crate) fn record(&self) -> Record {
-        self.record.lock().unwrap().clone()
-    }
-
     /// Waits for the end of the connection, and tells all that came.
     pub(crate) async fn ended(self) -> Record {
         self.task.await.unwrap();

@@ -4,8 +4,13 @@
 
 mod broker;
 mod cancel;
+mod closing;
+mod concurrent;
 mod confirms;
 mod cuts;
+mod handles;
 mod handshake;
+mod heartbeat;
 mod support;
+mod violations;
 mod waiting;
