@@ -8,7 +8,9 @@ use amqp_client::{
 use amqp_tests::Broker;
 use futures_util::StreamExt as _;
 
-use crate::support::{channel, confirm_channel, connect, declare, name, poll_once, raw, soon, until};
+use crate::support::{
+    channel, confirm_channel, connect, declare, name, poll_once, raw, soon, until,
+};
 
 on_each_broker!(
     get,

@@ -14,7 +14,10 @@ use crate::support::{
     channel, confirm_channel, connect, declare, drain, name, raw, soon, tally, until, word,
 };
 
-on_each_broker!(among_pipelined_publishes, five_thousand_in_a_row_leak_nothing);
+on_each_broker!(
+    among_pipelined_publishes,
+    five_thousand_in_a_row_leak_nothing
+);
 
 #[track_caller]
 fn is_404(closed: &Closed) {
@@ -73,10 +76,17 @@ async fn among_pipelined_publishes(broker: &'static Broker) {
 
         // The rest of the connection is not concerned.
         let outcomes = join_all(others).await;
-        assert!(outcomes.iter().all(Outcome::is_acked), "{:?}", tally(outcomes.iter().map(word)));
+        assert!(
+            outcomes.iter().all(Outcome::is_acked),
+            "{:?}",
+            tally(outcomes.iter().map(word))
+        );
 
         // The number is used again, for another channel.
-        until("the number is free", async || connection.open_channels() == 1).await;
+        until("the number is free", async || {
+            connection.open_channels() == 1
+        })
+        .await;
         let reused = confirm_channel(&connection).await;
         assert_eq!(reused.id().number, erring.id().number);
         let confirm = reused.publish("", "q", Message::new(format!("{round}-reused")));
@@ -108,7 +118,11 @@ const CHILD: &str = "AMQP_LIVE_CHANNEL_ERRORS_URI";
 async fn five_thousand_in_a_row_leak_nothing(broker: &'static Broker) {
     let vhost = broker.vhost("errors").await;
     let output = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "channel_errors::child_with_the_errors", "--nocapture"])
+        .args([
+            "--exact",
+            "channel_errors::child_with_the_errors",
+            "--nocapture",
+        ])
         .env(CHILD, &vhost.uri)
         .stdin(Stdio::null())
         .kill_on_drop(true)
@@ -144,16 +158,26 @@ async fn soon_errors(uri: &str) {
         if done < 5_000 {
             let workers = (0..WORKERS).map(|_| errors(&connection, 500 / WORKERS));
             join_all(workers).await;
-            until("the numbers are free", async || connection.open_channels() == 1).await;
+            until("the numbers are free", async || {
+                connection.open_channels() == 1
+            })
+            .await;
         }
     }
     let grown = resident().saturating_sub(at_first);
-    println!("5000 channel errors; {} KiB more than after 1000", grown / 1024);
+    println!(
+        "5000 channel errors; {} KiB more than after 1000",
+        grown / 1024
+    );
     // A hundred bytes an error would be 400 KiB.
     assert!(grown < 384 * 1024, "{grown} bytes more");
     // The same few numbers did for all of them.
     let next = channel(&connection).await;
-    assert!(usize::from(next.id().number) <= 1 + WORKERS, "{:?}", next.id());
+    assert!(
+        usize::from(next.id().number) <= 1 + WORKERS,
+        "{:?}",
+        next.id()
+    );
     base.recover().await.unwrap();
     connection.close().await.unwrap();
 }

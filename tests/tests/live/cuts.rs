@@ -179,7 +179,10 @@ fn check(fates: &[(Bytes, Fate)], bodies: Vec<Bytes>) -> std::collections::BTree
                 UnknownReason::TimedOut | UnknownReason::ChannelClosed(_) => false,
             },
         };
-        assert!(right, "{body:?} is {times} times in the queue, and {fate:?}");
+        assert!(
+            right,
+            "{body:?} is {times} times in the queue, and {fate:?}"
+        );
         let place = if times == 0 { "not in" } else { "in" };
         *seen
             .entry(format!("{}, {place} the queue", fate.word()))
@@ -260,7 +263,9 @@ impl Session<'_> {
             let _ = connection.close().await;
             connection.closed().await
         };
-        timeout(DEADLINE, ended).await.expect("an end within the deadline");
+        timeout(DEADLINE, ended)
+            .await
+            .expect("an end within the deadline");
         fates
     }
 
@@ -282,7 +287,10 @@ impl Session<'_> {
                 Ok(confirm) => Fate::Outcome(confirm.await),
                 Err(error) => {
                     assert!(
-                        matches!(error.reason, NotSent::Usage(UsageError::ConnectionClosed(_))),
+                        matches!(
+                            error.reason,
+                            NotSent::Usage(UsageError::ConnectionClosed(_))
+                        ),
                         "{error}"
                     );
                     assert_eq!(error.publication.message.body(), &body);

@@ -46,7 +46,10 @@ async fn full_by_count(broker: &'static Broker) {
         .map(|number| try_publish(&channel, numbered(number)))
         .collect();
     let status = channel.status();
-    assert_eq!((status.in_flight, status.bytes_in_flight, status.last), (10, 10, 10));
+    assert_eq!(
+        (status.in_flight, status.bytes_in_flight, status.last),
+        (10, 10, 10)
+    );
 
     let message = Message::new("too many").message_id("id").mandatory();
     let refused = channel
@@ -145,7 +148,10 @@ async fn those_who_wait_are_served_in_order(broker: &'static Broker) {
                 assert_eq!(outcome, Outcome::Acked);
                 sequences.push(sequence);
             }
-            Err(error) => assert!(error.is_cancelled() && [1, 4, 5, 19].contains(&at), "{error}"),
+            Err(error) => assert!(
+                error.is_cancelled() && [1, 4, 5, 19].contains(&at),
+                "{error}"
+            ),
         }
     }
     assert_eq!(sequences, (2..=17).collect::<Vec<u64>>());
@@ -255,12 +261,12 @@ async fn confirms_that_come_too_late(broker: &'static Broker) {
         .map(|number| try_publish(&channel, numbered(number)))
         .collect();
     let unroutable = Message::new("late return").mandatory();
-    confirms.push(
-        channel
-            .try_publish("", "none", unroutable.clone())
-            .unwrap(),
-    );
-    for (at, outcome) in soon("timeouts", join_all(confirms)).await.into_iter().enumerate() {
+    confirms.push(channel.try_publish("", "none", unroutable.clone()).unwrap());
+    for (at, outcome) in soon("timeouts", join_all(confirms))
+        .await
+        .into_iter()
+        .enumerate()
+    {
         match outcome {
             Outcome::Unknown {
                 publication,
@@ -281,7 +287,10 @@ async fn confirms_that_come_too_late(broker: &'static Broker) {
 
     link.to_client().release();
     // Late confirms make room and are counted; a late return goes to the stream of returns.
-    until("all late confirms are in", async || channel.status().in_flight == 0).await;
+    until("all late confirms are in", async || {
+        channel.status().in_flight == 0
+    })
+    .await;
     let counts = channel.status().counts;
     assert_eq!((counts.late, counts.settled(), counts.acked), (5, 5, 0));
     let returned = soon("the return", futures_util::StreamExt::next(&mut returns)).await;

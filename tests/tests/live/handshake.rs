@@ -96,11 +96,18 @@ async fn amqplain_and_anonymous(broker: &'static Broker) {
     )
     .await
     .unwrap();
-    let offered = connection.server().mechanisms.to_string_lossy().into_owned();
+    let offered = connection
+        .server()
+        .mechanisms
+        .to_string_lossy()
+        .into_owned();
     connection.close().await.unwrap();
 
-    let anonymous =
-        soon("an answer", Connection::open(options(broker).mechanism(Sasl::Anonymous))).await;
+    let anonymous = soon(
+        "an answer",
+        Connection::open(options(broker).mechanism(Sasl::Anonymous)),
+    )
+    .await;
     if offered.split(' ').any(|offer| offer == "ANONYMOUS") {
         anonymous.unwrap().close().await.unwrap();
     } else {

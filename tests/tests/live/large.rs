@@ -40,7 +40,11 @@ async fn ten_mebibytes_there_and_back(broker: &'static Broker) {
         .try_publish("", "large", Message::new(sent.clone()))
         .unwrap();
     let pings: Vec<_> = (0..10)
-        .map(|_| small.try_publish("", "small", Message::new("ping")).unwrap())
+        .map(|_| {
+            small
+                .try_publish("", "small", Message::new("ping"))
+                .unwrap()
+        })
         .collect();
     for outcome in soon("acks", join_all(pings)).await {
         assert_eq!(outcome, Outcome::Acked);
@@ -62,9 +66,15 @@ async fn ten_mebibytes_there_and_back(broker: &'static Broker) {
     assert_eq!(bodies.len() as u64, (SIZE as u64).div_ceil(frame_max - 8));
     assert!(bodies.iter().all(|size| *size <= frame_max));
     // The last of the small ones, and how much of the large one is before it.
-    let last = frames.iter().rposition(|span| span.channel == small.id().number);
+    let last = frames
+        .iter()
+        .rposition(|span| span.channel == small.id().number);
     let before = frames[..last.unwrap()].iter().filter(of_large).count();
-    assert!(before <= bodies.len() / 4, "{before} of {} frames before the last small one", bodies.len());
+    assert!(
+        before <= bodies.len() / 4,
+        "{before} of {} frames before the last small one",
+        bodies.len()
+    );
 
     // And back, by get and by consume.
     let receiving = channel(&connection).await;

@@ -45,7 +45,11 @@ async fn what_the_server_says(broker: &'static Broker) {
     assert!(server.has_capability("basic.nack"));
     assert!(!server.has_capability("no.such.thing"));
     let negotiated = connection.negotiated().unwrap();
-    let tuned = (negotiated.channel_max, negotiated.frame_max, negotiated.heartbeat);
+    let tuned = (
+        negotiated.channel_max,
+        negotiated.frame_max,
+        negotiated.heartbeat,
+    );
     assert_eq!(tuned, (2047, 131_072, 60));
     connection.close().await.unwrap();
 
@@ -57,7 +61,11 @@ async fn what_the_server_says(broker: &'static Broker) {
         .heartbeat(6);
     let connection = Connection::open(options).await.unwrap();
     let negotiated = connection.negotiated().unwrap();
-    let tuned = (negotiated.channel_max, negotiated.frame_max, negotiated.heartbeat);
+    let tuned = (
+        negotiated.channel_max,
+        negotiated.frame_max,
+        negotiated.heartbeat,
+    );
     assert_eq!(tuned, (7, 8192, 6));
     for (item, value) in [("channel_max", 7), ("frame_max", 8192), ("timeout", 6)] {
         let known = connections(broker, &vhost, item).await;
@@ -80,7 +88,10 @@ async fn what_the_broker_sees(broker: &'static Broker) {
     ] {
         assert!(properties.contains(expected), "{properties}");
     }
-    assert_eq!(connections(broker, &vhost, "auth_mechanism").await, "[<<\"PLAIN\">>]");
+    assert_eq!(
+        connections(broker, &vhost, "auth_mechanism").await,
+        "[<<\"PLAIN\">>]"
+    );
     let _channels = (channel(&connection).await, channel(&connection).await);
     assert_eq!(connections(broker, &vhost, "channels").await, "[2]");
     connection.close().await.unwrap();
@@ -253,7 +264,10 @@ async fn close_says_code_and_text(broker: &'static Broker) {
         .await
         .unwrap();
     let closed = channel.closed().unwrap();
-    assert_eq!((closed.initiator, closed.code), (Initiator::Client, ReplyCode(299)));
+    assert_eq!(
+        (closed.initiator, closed.code),
+        (Initiator::Client, ReplyCode(299))
+    );
     assert!(matches!(
         channel.get("q", true).await.unwrap_err().kind(),
         ErrorKind::ChannelClosed
@@ -264,7 +278,10 @@ async fn close_says_code_and_text(broker: &'static Broker) {
         .unwrap();
     let closed = connection.closed().await;
     assert_eq!(closed.initiator, Initiator::Client);
-    assert_eq!((closed.code, &closed.text), (ReplyCode(298), &short!("going home")));
+    assert_eq!(
+        (closed.code, &closed.text),
+        (ReplyCode(298), &short!("going home"))
+    );
     assert_eq!(closed.cause, None);
     link.ended().await;
     let (sent, _) = closes(link.to_server());
@@ -311,7 +328,10 @@ async fn closed_by_an_operator(broker: &'static Broker) {
     assert_eq!(error.closed(), Some(&closed));
     let refused = channel.publish("", "q", Message::new("late")).await;
     assert!(
-        refused.unwrap_err().to_string().contains("maintenance at noon"),
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("maintenance at noon"),
         "the reason is in every error"
     );
     let error = connection.open_channel().await.unwrap_err();
@@ -328,7 +348,9 @@ async fn close_that_is_not_answered(broker: &'static Broker) {
     let channel = channel(&connection).await;
     link.to_client().hold();
     let began = Instant::now();
-    let error = soon("a timeout", channel.queue_purge("q")).await.unwrap_err();
+    let error = soon("a timeout", channel.queue_purge("q"))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert!(error.to_string().contains("queue.purge"), "{error}");
     let error = soon("an end", connection.close()).await.unwrap_err();
@@ -418,7 +440,10 @@ async fn channels_up_to_the_limit(broker: &'static Broker) {
     assert_ne!(reused.id().incarnation, freed.id().incarnation);
     // A dropped one is free when the server says so.
     drop(channels);
-    until("the numbers are free", async || connection.open_channels() == 1).await;
+    until("the numbers are free", async || {
+        connection.open_channels() == 1
+    })
+    .await;
     let other = channel(&connection).await;
     other.recover().await.unwrap();
     let names = [reused.id().number, other.id().number];

@@ -151,7 +151,12 @@ async fn forty_thousand(broker: &'static Broker) {
 
     // The right outcome for each.
     let found = faults(&sent, &said);
-    assert!(found.is_empty(), "{} faults: {:?}", found.len(), &found[..found.len().min(10)]);
+    assert!(
+        found.is_empty(),
+        "{} faults: {:?}",
+        found.len(),
+        &found[..found.len().min(10)]
+    );
     let status = channel.status();
     let words = tally(said.values().map(Said::word));
     println!("{words:?}");
@@ -165,9 +170,7 @@ async fn forty_thousand(broker: &'static Broker) {
     for queue in ["one", "two"] {
         let expected: HashSet<_> = sent
             .iter()
-            .filter(|(sequence, sent)| {
-                sent.routing_key == queue && said[sequence] == Said::Acked
-            })
+            .filter(|(sequence, sent)| sent.routing_key == queue && said[sequence] == Said::Acked)
             .map(|(_, sent)| sent.message.body().clone())
             .collect();
         let bodies = drain(&mut raw, queue).await;
@@ -191,7 +194,10 @@ async fn forty_thousand(broker: &'static Broker) {
         frames.overtaken(&bodies_by_number(&sent)),
         found.len()
     );
-    assert!(!found.is_empty(), "the broker made it too easy: seed {seed}");
+    assert!(
+        !found.is_empty(),
+        "the broker made it too easy: seed {seed}"
+    );
     connection.close().await.unwrap();
 }
 
@@ -235,7 +241,10 @@ async fn settle(sent: Sent, confirm: Confirm) -> (u64, Sent, Said) {
         Outcome::Returned(returned) => {
             assert_eq!(returned.code, ReplyCode::NO_ROUTE);
             assert_eq!(returned.text, "NO_ROUTE");
-            assert_eq!((returned.followed, returned.matched), (Followed::Ack, Match::Unique));
+            assert_eq!(
+                (returned.followed, returned.matched),
+                (Followed::Ack, Match::Unique)
+            );
             assert_eq!(returned.publication.exchange, "mixed");
             assert_eq!(returned.publication.routing_key, sent.routing_key);
             assert_eq!(returned.publication.message, sent.message);

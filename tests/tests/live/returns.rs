@@ -59,7 +59,10 @@ async fn outside_confirm_mode(broker: &'static Broker) {
     assert_eq!(first.publication.message.body(), "1");
     let id = &first.publication.message.properties().message_id;
     assert_eq!(id.as_ref().unwrap(), &"1");
-    assert_eq!((first.followed, first.matched), (Followed::Nothing, Match::None));
+    assert_eq!(
+        (first.followed, first.matched),
+        (Followed::Nothing, Match::None)
+    );
 
     // The empty one has no body frame.
     let last = next(&mut returns).await;
@@ -86,7 +89,10 @@ async fn of_dropped_confirms(broker: &'static Broker) {
 
     let dropped = next(&mut returns).await;
     assert_eq!(dropped.publication.message, message("1"));
-    assert_eq!((dropped.followed, dropped.matched), (Followed::Ack, Match::Unique));
+    assert_eq!(
+        (dropped.followed, dropped.matched),
+        (Followed::Ack, Match::Unique)
+    );
     // The other has its own, and it is there alone.
     let kept = returned(soon("an outcome", kept).await).await;
     assert_eq!(kept.publication.message, message("2"));
@@ -130,7 +136,8 @@ async fn with_every_property_and_re_encoded_headers(broker: &'static Broker) {
             .mandatory()
     };
     let bcc = |body: &'static str| {
-        let none = amqp_client::codec::Array::from_iter([amqp_client::codec::Value::from("none-either")]);
+        let none =
+            amqp_client::codec::Array::from_iter([amqp_client::codec::Value::from("none-either")]);
         message(body).header("BCC", none)
     };
     let mut confirms = Vec::new();
@@ -142,7 +149,10 @@ async fn with_every_property_and_re_encoded_headers(broker: &'static Broker) {
         let returned = returned(soon("an outcome", confirm).await).await;
         assert_eq!(returned.publication.message, message);
         assert_eq!(returned.code, ReplyCode::NO_ROUTE);
-        assert_eq!((returned.followed, returned.matched), (Followed::Ack, Match::Unique));
+        assert_eq!(
+            (returned.followed, returned.matched),
+            (Followed::Ack, Match::Unique)
+        );
     }
     connection.close().await.unwrap();
 }
@@ -169,7 +179,10 @@ async fn of_equal_messages(broker: &'static Broker) {
                 false => assert!(matches!(returned.matched, Match::Order | Match::Unique)),
             }
             // What is given back is what was published, without the tag.
-            assert_eq!(returned.publication.message, Message::new("equal").mandatory());
+            assert_eq!(
+                returned.publication.message,
+                Message::new("equal").mandatory()
+            );
         }
         channel.close().await.unwrap();
     }
@@ -192,7 +205,9 @@ async fn what_prevents_a_return(broker: &'static Broker) {
     plain.exchange_declare(declare).await.unwrap();
     let unrouted = QueueDeclare::new(short!("unrouted"));
     plain.queue_declare(unrouted).await.unwrap();
-    let bind = plain.queue_bind("unrouted", "unrouted", "", table! {}).await;
+    let bind = plain
+        .queue_bind("unrouted", "unrouted", "", table! {})
+        .await;
     bind.unwrap();
     let with_alternate = ExchangeDeclare::new(short!("x"), short!("direct"))
         .argument(short!("alternate-exchange"), "unrouted");

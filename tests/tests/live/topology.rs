@@ -79,7 +79,9 @@ async fn queues_and_their_counts(broker: &'static Broker) {
     assert_eq!((info.message_count, info.consumer_count), (1, 0));
 
     // Deleting counts those that are ready, too.
-    let deleted = channel.queue_delete(QueueDelete::new(short!("orders"))).await;
+    let deleted = channel
+        .queue_delete(QueueDelete::new(short!("orders")))
+        .await;
     assert_eq!(deleted.unwrap(), 1);
     connection.close().await.unwrap();
 }
@@ -128,7 +130,11 @@ async fn bindings(broker: &'static Broker) {
     let vhost = broker.vhost("topology").await;
     let connection = connect(&vhost.uri).await;
     let channel = channel(&connection).await;
-    for (exchange, kind) in [("direct", "direct"), ("topic", "topic"), ("headers", "headers")] {
+    for (exchange, kind) in [
+        ("direct", "direct"),
+        ("topic", "topic"),
+        ("headers", "headers"),
+    ] {
         let declare = ExchangeDeclare::new(name(exchange), name(kind)).durable();
         channel.exchange_declare(declare.clone()).await.unwrap();
         // Declaring it again, equal, is fine.
@@ -142,18 +148,24 @@ async fn bindings(broker: &'static Broker) {
     bind.unwrap();
     assert!(routes(&channel, "direct", "a", "bound").await);
     assert!(!routes(&channel, "direct", "b", "bound").await);
-    let unbind = channel.queue_unbind("bound", "direct", "a", table! {}).await;
+    let unbind = channel
+        .queue_unbind("bound", "direct", "a", table! {})
+        .await;
     unbind.unwrap();
     assert!(!routes(&channel, "direct", "a", "bound").await);
 
-    let bind = channel.queue_bind("bound", "topic", "*.eu.#", table! {}).await;
+    let bind = channel
+        .queue_bind("bound", "topic", "*.eu.#", table! {})
+        .await;
     bind.unwrap();
     assert!(routes(&channel, "topic", "order.eu.berlin", "bound").await);
     assert!(!routes(&channel, "topic", "order.us", "bound").await);
 
     // A binding is told by its arguments, too.
     let match_all = || table! { "x-match" => "all", "colour" => "red", "size" => 3 };
-    let bind = channel.queue_bind("bound", "headers", "", match_all()).await;
+    let bind = channel
+        .queue_bind("bound", "headers", "", match_all())
+        .await;
     bind.unwrap();
     let red = Message::new("probe")
         .header("colour", "red")
@@ -161,7 +173,9 @@ async fn bindings(broker: &'static Broker) {
     channel.publish("headers", "", red.clone()).await.unwrap();
     assert!(channel.get("bound", true).await.unwrap().is_some());
     assert!(!routes(&channel, "headers", "", "bound").await);
-    let unbind = channel.queue_unbind("bound", "headers", "", match_all()).await;
+    let unbind = channel
+        .queue_unbind("bound", "headers", "", match_all())
+        .await;
     unbind.unwrap();
     channel.publish("headers", "", red).await.unwrap();
     assert!(channel.get("bound", true).await.unwrap().is_none());
@@ -182,10 +196,14 @@ async fn exchange_bindings(broker: &'static Broker) {
     bind.unwrap();
 
     assert!(!routes(&channel, "outer", "k", "q").await);
-    let bind = channel.exchange_bind("inner", "outer", "k", table! {}).await;
+    let bind = channel
+        .exchange_bind("inner", "outer", "k", table! {})
+        .await;
     bind.unwrap();
     assert!(routes(&channel, "outer", "k", "q").await);
-    let unbind = channel.exchange_unbind("inner", "outer", "k", table! {}).await;
+    let unbind = channel
+        .exchange_unbind("inner", "outer", "k", table! {})
+        .await;
     unbind.unwrap();
     assert!(!routes(&channel, "outer", "k", "q").await);
 
@@ -215,7 +233,9 @@ async fn deleting_what_is_missing_is_fine(broker: &'static Broker) {
     channel.exchange_delete("none", false).await.unwrap();
     let queue = QueueDeclare::new(short!("q"));
     channel.queue_declare(queue).await.unwrap();
-    let unbind = channel.queue_unbind("q", "amq.direct", "none", table! {}).await;
+    let unbind = channel
+        .queue_unbind("q", "amq.direct", "none", table! {})
+        .await;
     unbind.unwrap();
     connection.close().await.unwrap();
 }

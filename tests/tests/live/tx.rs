@@ -7,7 +7,8 @@ use amqp_tests::Broker;
 use amqp_tests::proxy::{Ending, Link};
 
 use crate::support::{
-    channel, connect, connect_through, declare, declare_full, drain, name, poll_once, raw, soon, until,
+    channel, connect, connect_through, declare, declare_full, drain, name, poll_once, raw, soon,
+    until,
 };
 
 on_each_broker!(
@@ -78,14 +79,19 @@ async fn returns_come_with_the_commit(broker: &'static Broker) {
     tx.publish("", "none", mandatory("1")).await.unwrap();
     tx.publish("", "q", mandatory("2")).await.unwrap();
     tx.publish("", "none", Message::new("3")).await.unwrap();
-    tx.publish("amq.direct", "none", mandatory("4")).await.unwrap();
+    tx.publish("amq.direct", "none", mandatory("4"))
+        .await
+        .unwrap();
     let committed = soon("commit-ok", tx.commit()).await.unwrap();
     let bodies: Vec<_> = committed
         .returned
         .iter()
         .map(|returned| {
             assert_eq!(returned.code, ReplyCode::NO_ROUTE);
-            assert_eq!((returned.followed, returned.matched), (Followed::Nothing, Match::None));
+            assert_eq!(
+                (returned.followed, returned.matched),
+                (Followed::Nothing, Match::None)
+            );
             returned.publication.message.body().clone()
         })
         .collect();
@@ -154,7 +160,10 @@ async fn a_missing_exchange_fails_the_transaction(broker: &'static Broker) {
         };
         assert_eq!(closed.code, ReplyCode::NOT_FOUND);
         assert_eq!(closed.method, Some(MethodId::BASIC_PUBLISH));
-        assert!(error.to_string().contains("no exchange 'missing'"), "{error}");
+        assert!(
+            error.to_string().contains("no exchange 'missing'"),
+            "{error}"
+        );
     }
     let mut raw = raw(broker.address(), &vhost).await;
     assert_eq!(raw.message_count(1, "q").await, 0);
@@ -173,8 +182,18 @@ async fn acks_belong_to_the_transaction(broker: &'static Broker) {
     })
     .await;
     let mut tx = tx_channel(&connection).await;
-    let one = tx.get("q", false).await.unwrap().expect("a message").delivery;
-    let two = tx.get("q", false).await.unwrap().expect("a message").delivery;
+    let one = tx
+        .get("q", false)
+        .await
+        .unwrap()
+        .expect("a message")
+        .delivery;
+    let two = tx
+        .get("q", false)
+        .await
+        .unwrap()
+        .expect("a message")
+        .delivery;
     one.ack().unwrap();
     soon("rollback-ok", tx.rollback()).await.unwrap();
     // Outstanding again.
@@ -260,7 +279,10 @@ async fn given_up_commit_closes_the_channel(broker: &'static Broker) {
     }
     let error = tx.commit().await.unwrap_err();
     assert!(matches!(error, CommitError::NotCommitted(_)), "{error:?}");
-    until("the number is free", async || connection.open_channels() == 0).await;
+    until("the number is free", async || {
+        connection.open_channels() == 0
+    })
+    .await;
     let error = tx.rollback().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ChannelClosed);
     // It may be in effect, all of it, or not.
@@ -277,7 +299,10 @@ async fn dropped_is_not_committed(broker: &'static Broker) {
     let mut tx = tx_channel(&connection).await;
     publish(&mut tx, "q", 0..3).await;
     drop(tx);
-    until("the channel is closed", async || connection.open_channels() == 0).await;
+    until("the channel is closed", async || {
+        connection.open_channels() == 0
+    })
+    .await;
     let mut tx = tx_channel(&connection).await;
     soon("commit-ok", tx.commit()).await.unwrap();
     let mut raw = raw(broker.address(), &vhost).await;

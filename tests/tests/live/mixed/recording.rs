@@ -162,11 +162,12 @@ impl Recording {
                     let from = if *multiple { settled_through + 1 } else { *tag };
                     for tag in from..=*tag {
                         // The first word on each counts.
-                        said.entry(tag).or_insert_with(|| match (returned.remove(&tag), ack) {
-                            (Some(body), _) => Said::Returned(body),
-                            (None, true) => Said::Acked,
-                            (None, false) => Said::Nacked,
-                        });
+                        said.entry(tag)
+                            .or_insert_with(|| match (returned.remove(&tag), ack) {
+                                (Some(body), _) => Said::Returned(body),
+                                (None, true) => Said::Acked,
+                                (None, false) => Said::Nacked,
+                            });
                     }
                     if *multiple {
                         settled_through = settled_through.max(*tag);
