@@ -375,7 +375,7 @@ fn a_tag_that_is_of_no_open_publish_ties_to_none() {
         let events = session.events();
         assert!(matches!(
             &events[..],
-            [Event::Returned(..), Event::Settled(1, Outcome::Acked)]
+            [Event::Settled(1, Outcome::Acked), Event::Returned(..)]
         ));
     }
     // What is no tag at all is left to the content.
@@ -421,9 +421,9 @@ fn a_bogus_tag_does_not_disturb_the_order() {
     assert!(matches!(
         &events[..],
         [
-            Event::Returned(..),
             Event::Settled(1, Outcome::Returned(_)),
-            Event::Settled(2, Outcome::Returned(_))
+            Event::Settled(2, Outcome::Returned(_)),
+            Event::Returned(..)
         ]
     ));
 }
@@ -464,8 +464,8 @@ fn a_late_return_is_not_taken_for_the_retry() {
     let events = session.events();
     match &events[..] {
         [
-            Event::Returned(..),
             Event::Settled(4, Outcome::Returned(returned)),
+            Event::Returned(..),
         ] => {
             assert_eq!(returned.matched, Match::Unique);
         }
@@ -491,8 +491,8 @@ fn a_late_return_with_a_tag_is_not_taken_for_the_retry() {
         &events[..],
         [
             Event::Settled(1, Outcome::Unknown { .. }),
-            Event::Returned(..),
-            Event::Settled(2, Outcome::Acked)
+            Event::Settled(2, Outcome::Acked),
+            Event::Returned(..)
         ]
     ));
 }
@@ -537,7 +537,7 @@ fn headers_that_break_the_limits_harm_nobody() {
     let events = session.events();
     assert!(matches!(
         &events[..],
-        [Event::Returned(..), Event::Settled(1, Outcome::Acked)]
+        [Event::Settled(1, Outcome::Acked), Event::Returned(..)]
     ));
 }
 
