@@ -178,6 +178,39 @@ fn the_servers_close_is_told_with_code_text_and_method() {
 }
 
 #[test]
+fn texts_may_be_anything() {
+    let mut session = Session::open();
+    session.channel();
+    let not_utf8 = ShortStr::try_from(&b"caf\xc3\n"[..]).expect("short");
+    let close = channel::Close {
+        reply_text: not_utf8.clone(),
+        ..Default::default()
+    };
+    session.feed(wire().method(1, close));
+    assert!(
+        matches!(&session.events()[..], [Event::ChannelClosed(_, reason, _)] if reason.text == not_utf8)
+    );
+    let close = connection::Close {
+        reply_text: not_utf8.clone(),
+        ..Default::default()
+    };
+    session.feed(wire().method(0, close));
+    assert_eq!(closed(&session.events()).text, not_utf8);
+
+    // Ours are cut to what a short string holds, between characters.
+    let long = format!("a{}", "é".repeat(200));
+    assert_eq!(
+        crate::error::short_text(&long).as_bytes(),
+        &long.as_bytes()[..255]
+    );
+    assert_eq!(
+        crate::error::short_text(&long[1..]).as_bytes(),
+        &long.as_bytes()[1..255]
+    );
+    assert_eq!(crate::error::short_text("").as_bytes(), b"");
+}
+
+#[test]
 fn acks_before_the_servers_close_count() {
     let (mut session, _) = with_publish();
     session.channel();

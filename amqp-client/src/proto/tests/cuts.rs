@@ -292,6 +292,87 @@ fn publish_offsets(sent: &[u8]) -> (Vec<u64>, Vec<u64>) {
     (starts, ends)
 }
 
+/// Whether each of two publishes counts as written, the second one behind a body of many frames, when the
+/// transport took as many of the client's bytes as `written` makes of the first batch and of all.
+fn large_and_behind_it(written: impl FnOnce(u64, u64) -> u64) -> Vec<bool> {
+    let tune = connection::Tune {
+        frame_max: 4096,
+        ..tune()
+    };
+    let mut session = Session::open_with(options(), tune);
+    let id = session.confirm_channel(ConfirmOptions::default());
+    let before = session.written;
+    session.publish(id, plain(vec![0; 600_000]));
+    session.publish(id, plain("behind"));
+    let mut batch = Batch::new();
+    assert!(session.conn.poll_transmit(session.now, &mut batch));
+    let first = batch.remaining() as u64;
+    session.transmit();
+    let all = first + session.written - before;
+    assert!(first < all);
+    let end = before + written(first, all);
+    session
+        .conn
+        .handle_transport_end(end, CloseCause::EndOfStream);
+    let written = |event: Event<u64>| match event {
+        Event::Settled(
+            _,
+            Outcome::Unknown {
+                reason: UnknownReason::ConnectionClosed { written, .. },
+                ..
+            },
+        ) => Some(written),
+        _ => None,
+    };
+    session.events().into_iter().filter_map(written).collect()
+}
+
+#[test]
+fn what_waits_behind_a_large_body_is_not_written() {
+    let behind = wire().content(
+        1,
+        basic::Publish {
+            exchange: text("ex"),
+            routing_key: text("key"),
+            ..Default::default()
+        },
+        &Properties::EMPTY,
+        b"behind",
+    );
+    let behind = behind.0.len() as u64;
+    assert_eq!(large_and_behind_it(|_, _| 0), [false, false]);
+    assert_eq!(large_and_behind_it(|_, _| 1), [true, false]);
+    assert_eq!(large_and_behind_it(|first, _| first), [true, false]);
+    assert_eq!(large_and_behind_it(|_, all| all - behind), [true, false]);
+    assert_eq!(large_and_behind_it(|_, all| all - behind + 1), [true, true]);
+}
+
+#[test]
+fn a_close_by_the_server_drops_what_waits_behind_a_large_body() {
+    let tune = connection::Tune {
+        frame_max: 4096,
+        ..tune()
+    };
+    let mut session = Session::open_with(options(), tune);
+    let id = session.confirm_channel(ConfirmOptions::default());
+    session.publish(id, plain(vec![0; 600_000]));
+    session.publish(id, plain("behind"));
+    let mut batch = Batch::new();
+    assert!(session.conn.poll_transmit(session.now, &mut batch));
+    session.feed(wire().channel_close(1, ReplyCode::NOT_FOUND, "no"));
+    assert_eq!(session.sent(), ["1 channel.close-ok"]);
+    let unknown = |event: &Event<u64>| matches!(event, Event::Settled(_, Outcome::Unknown { .. }));
+    assert_eq!(
+        session
+            .events()
+            .iter()
+            .filter(|event| unknown(event))
+            .count(),
+        2
+    );
+    assert_eq!(session.conn.footprint().waiting, 0);
+}
+
 #[test]
 fn at_every_byte_each_publish_ends_in_one_outcome() {
     let mut whole = play(Cut::Never);

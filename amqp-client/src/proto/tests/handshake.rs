@@ -174,6 +174,18 @@ fn another_protocol_is_named_however_it_is_cut() {
 }
 
 #[test]
+fn a_server_that_wants_tls_is_told_by_its_alert() {
+    for cut in 0..7 {
+        let mut session = at_step(Step::Start);
+        let alert = [21, 3, 1, 0, 2, 2, 70];
+        session.feed_bytes(&alert[..cut]);
+        session.feed_bytes(&alert[cut..]);
+        assert_eq!(failure(&mut session), HandshakeError::TlsExpected);
+        assert!(session.sent().is_empty());
+    }
+}
+
+#[test]
 fn garbage_is_a_violation() {
     for (bytes, code) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], 501),
