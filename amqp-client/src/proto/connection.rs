@@ -32,7 +32,7 @@ mod recv;
 mod time;
 
 /// The target of one trace event for each frame.
-const FRAMES: &str = "amqp_client::frames";
+const FRAMES: &str = super::trace::FRAMES;
 
 /// One connection as a state machine without a clock, a socket or a lock.
 ///
@@ -418,7 +418,6 @@ impl<P> Connection<P> {
     // ----- what goes to the peer -----
 
     fn send<M: MethodFields>(&mut self, method: &M) {
-        tracing::trace!(target: FRAMES, channel = 0, method = %M::ID, "sent");
         self.outgoing.write(|buf| {
             frame::encode_method(0, method, buf).expect("methods of channel 0 are short");
         });

@@ -19,6 +19,7 @@ mod outgoing;
 mod returns;
 mod rpc;
 mod tags;
+mod trace;
 mod transaction;
 mod view;
 

@@ -421,6 +421,8 @@ impl Outgoing {
         self.owed = 0;
         sent.reset();
         std::mem::swap(sent, &mut self.batch);
+        let spliced = sent.spliced.iter().map(|(place, body)| (*place, &body[..]));
+        super::trace::sent(&sent.frames, spliced);
     }
 }
 
