@@ -210,7 +210,7 @@ async fn serve(peer: &mut MemoryPeer, got: &mut Vec<usize>) -> Option<()> {
             // The content of a publish.
             if let Ok(Frame::Body { payload, .. }) = frame.decode() {
                 got.push(std::str::from_utf8(payload).unwrap().parse().unwrap());
-                if got.len() % WINDOW == 0 {
+                if got.len().is_multiple_of(WINDOW) {
                     confirm_window(peer, frame.channel, got.len() - WINDOW).await;
                 }
             }
@@ -260,7 +260,7 @@ async fn session(reads: u64, writes: u64, starts: &[u64]) -> (Session, Arc<Count
         inner: Some(stream),
         reads,
         writes,
-        reset: (reads.min(writes)) % 2 == 0,
+        reset: reads.min(writes).is_multiple_of(2),
         counts: counts.clone(),
     };
     let broker = tokio::spawn(broker(peer));

@@ -11,6 +11,8 @@ mod cuts;
 mod handles;
 mod handshake;
 mod heartbeat;
+mod pressure;
+mod secrets;
 mod support;
 mod violations;
 mod waiting;
