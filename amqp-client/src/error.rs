@@ -196,7 +196,13 @@ impl Closed {
     /// Closed by this library because of something that is not the caller's fault.
     pub(crate) fn by_library(code: ReplyCode, cause: CloseCause) -> Self {
         let text = short_text(&cause.to_string());
-        Closed { initiator: Initiator::Library, code, text, method: None, cause: Some(cause) }
+        Closed {
+            initiator: Initiator::Library,
+            code,
+            text,
+            method: None,
+            cause: Some(cause),
+        }
     }
 
     pub(crate) fn by_violation(violation: Violation) -> Self {
@@ -338,6 +344,19 @@ pub struct PublishError {
     pub reason: NotSent,
     /// The message and where it was to go. The address is empty where the address was what could not be sent.
     pub publication: Box<Publication>,
+}
+
+#[cfg(feature = "tokio")]
+impl PublishError {
+    /// The publication is there: it is only taken when it was sent.
+    #[cold]
+    pub(crate) fn new(reason: NotSent, unsent: Option<Publication>) -> Self {
+        let publication = unsent.expect("what was not sent was not taken");
+        PublishError {
+            reason,
+            publication: Box::new(publication),
+        }
+    }
 }
 
 /// A step of the handshake, for errors that must say how far it got.

@@ -1,6 +1,43 @@
-//! An AMQP 0-9-1 client in which every publish has an outcome.
+//! An AMQP 0-9-1 client in which every publish has an [`Outcome`].
+//!
+//! ```no_run
+//! use amqp_client::{Connection, Message, Outcome};
+//!
+//! # async fn example() -> Result<(), amqp_client::error::Error> {
+//! let connection = Connection::open("amqp://guest:guest@localhost:5672/%2f").await?;
+//! let channel = connection.open_channel().await?.confirm_select().await?;
+//!
+//! let order = Message::new("{}").persistent().message_id("01J").mandatory();
+//! match channel.publish("orders", "order.created", order).await?.await {
+//!     Outcome::Acked => {}
+//!     Outcome::Returned(returned) => eprintln!("no queue for {:?}", returned.publication),
+//!     Outcome::Nacked(publication) => eprintln!("retry later: {publication:?}"),
+//!     Outcome::Unknown { publication, .. } => eprintln!("retry with the same id: {publication:?}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`Connection`], its [`Channel`]s and what they turn into: [`ConfirmChannel`] (every publish has an outcome) and
+//!   [`TxChannel`] (server transactions). Mixing the modes does not compile. What a channel can do in any mode is in
+//!   [`Methods`].
+//! - [`Consumer`] is a stream of [`Delivery`]s, which are acked, nacked or rejected by themselves or by their
+//!   [`Acker`].
+//! - [`error`]: errors in layers, with their causes typed.
+//! - [`proto`]: the connection as a state machine without I/O, for those who bring their own. It is all that is left
+//!   without the feature `tokio`.
+//!
+//! Every call ends: there are deadlines for connecting, replies, confirms and closing ([`config::Deadlines`]). Every
+//! future can be dropped: each says under "Cancel safety" what that means.
+//!
+//! Spans and events go to `tracing`: connections and channels at `DEBUG`, publishes (`amqp_client::publish`) and
+//! frames (`amqp_client::frames`) at `TRACE`. They never hold payloads, header values or secrets.
 
 #![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
 
 #[cfg(feature = "tokio")]
 mod api;
@@ -16,13 +53,13 @@ pub mod proto;
 #[cfg(feature = "tokio")]
 pub mod uri;
 
+pub use amqp_codec as codec;
 #[cfg(feature = "tokio")]
 pub use api::{
-    Acker, Channel, Committed, Confirm, ConfirmChannel, Connection, Consume, Consumer, ConsumerError, Delivery,
-    Event,
-    Events, ExchangeDeclare, Got, Methods, Missed, Overflow, QueueDeclare, QueueDelete, QueueInfo, Returns, TxChannel,
+    Acker, Channel, Committed, Confirm, ConfirmChannel, Connection, Consume, Consumer,
+    ConsumerError, Delivery, Event, Events, ExchangeDeclare, Got, Methods, Missed, Overflow,
+    QueueDeclare, QueueDelete, QueueInfo, Returns, TxChannel,
 };
-pub use amqp_codec as codec;
 pub use auth::{AuthError, Credentials, Login, Mechanism, Sasl, Secret};
 pub use config::ConnectOptions;
 pub use message::{Message, Property, Publication};

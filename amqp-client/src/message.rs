@@ -217,9 +217,9 @@ impl Message {
         self.properties.as_deref().unwrap_or(&NO_PROPERTIES)
     }
 
-    /// Whether any property was ever set.
-    pub(crate) fn has_properties(&self) -> bool {
-        self.properties.is_some()
+    /// The properties, unless none was ever set.
+    pub(crate) fn set_properties(&self) -> Option<&Properties<'static>> {
+        self.properties.as_deref()
     }
 
     /// The properties, to be changed in place.

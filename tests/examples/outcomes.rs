@@ -21,15 +21,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     println!("{:<46} {:<9} what the client tells", "publish", "outcome");
     let order = || Message::new("{\"order\":1}").content_type("application/json");
-    let confirm = channel.publish("demo", "orders", order().mandatory()).await?;
+    let confirm = channel
+        .publish("demo", "orders", order().mandatory())
+        .await?;
     row("mandatory, to a queue", &confirm.await);
-    let confirm = channel.publish("demo", "nowhere", order().mandatory()).await?;
+    let confirm = channel
+        .publish("demo", "nowhere", order().mandatory())
+        .await?;
     row("mandatory, no queue bound", &confirm.await);
     let confirm = channel.publish("demo", "nowhere", order()).await?;
     row("not mandatory, no queue bound", &confirm.await);
     let confirm = channel.publish("demo", "full", order().mandatory()).await?;
     row("to a queue that is full and rejects", &confirm.await);
-    row("the connection cut before the confirm", &lost(&broker).await?);
+    row(
+        "the connection cut before the confirm",
+        &lost(&broker).await?,
+    );
     let confirm = channel.publish("missing", "orders", order()).await?;
     row("to an exchange that does not exist", &confirm.await);
     // That fault has closed the channel.

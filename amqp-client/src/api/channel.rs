@@ -13,7 +13,7 @@ use super::request::Call;
 use super::{ConfirmChannel, Methods, TxChannel};
 use crate::config::Deadlines;
 use crate::driver::{Shared, State};
-use crate::error::{Closed, Error, NotSent, Operation, PublishError, UsageError};
+use crate::error::{Closed, Error, Operation, PublishError, UsageError};
 use crate::message::{Message, Publication};
 use crate::proto::{ChannelId, ChannelView, ConfirmOptions, Reply, RequestId};
 
@@ -27,7 +27,11 @@ pub(crate) struct ChannelCore {
 
 impl ChannelCore {
     pub(super) fn new(connection: Arc<ConnectionCore>, id: ChannelId, slot: usize) -> Arc<Self> {
-        Arc::new(ChannelCore { connection, id, slot })
+        Arc::new(ChannelCore {
+            connection,
+            id,
+            slot,
+        })
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -44,7 +48,10 @@ impl ChannelCore {
         act: impl FnOnce(&mut ChannelView<'_, usize>) -> Result<R, UsageError>,
     ) -> Result<R, UsageError> {
         self.shared().with(|state| {
-            let result = state.conn.channel(self.id).and_then(|mut view| act(&mut view));
+            let result = state
+                .conn
+                .channel(self.id)
+                .and_then(|mut view| act(&mut view));
             result.map_err(|error| state.explain(self.slot, error))
         })
     }
@@ -57,7 +64,8 @@ impl ChannelCore {
         pick: impl FnOnce(Reply) -> Option<R>,
     ) -> Result<R, Error> {
         let call = self.start_call(send, |_, _| {})?;
-        call.within(self.deadlines().rpc, Operation::Reply(method), pick).await
+        call.within(self.deadlines().rpc, Operation::Reply(method), pick)
+            .await
     }
 
     /// Sends a synchronous method. `prepare` does what must be done before the answer can come.
@@ -68,7 +76,10 @@ impl ChannelCore {
     ) -> Result<Call, UsageError> {
         let request = self.shared().with(|state| {
             let request = state.new_request();
-            let sent = state.conn.channel(self.id).and_then(|mut view| send(&mut view, request));
+            let sent = state
+                .conn
+                .channel(self.id)
+                .and_then(|mut view| send(&mut view, request));
             match sent {
                 Ok(()) => {
                     prepare(state, request);
@@ -91,17 +102,27 @@ impl ChannelCore {
         };
         let call = self.start_call(send, |_, _| {})?;
         let deadline = self.deadlines().close;
-        call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| Some(())).await
+        call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| {
+            Some(())
+        })
+        .await
     }
 
-    pub(super) async fn close_with(&self, code: ReplyCode, text: ShortStr<'static>) -> Result<(), Error> {
+    pub(super) async fn close_with(
+        &self,
+        code: ReplyCode,
+        text: ShortStr<'static>,
+    ) -> Result<(), Error> {
         let send = |view: &mut ChannelView<'_, usize>, request| {
             view.close(Some(request), code, text);
             Ok(())
         };
         let call = self.start_call(send, |_, _| {})?;
         let deadline = self.deadlines().close;
-        call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| Some(())).await
+        call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| {
+            Some(())
+        })
+        .await
     }
 
     pub(super) fn closed(&self) -> Option<Arc<Closed>> {
@@ -139,7 +160,9 @@ pub struct Channel {
 
 impl Channel {
     pub(super) fn new(core: Arc<ChannelCore>) -> Self {
-        Channel { methods: Methods::new(core) }
+        Channel {
+            methods: Methods::new(core),
+        }
     }
 
     /// Puts the channel in confirm mode (confirm.select): every publish gets an outcome. The confirm
@@ -152,7 +175,8 @@ impl Channel {
     /// Dropping the future closes the channel.
     pub async fn confirm_select(self) -> Result<ConfirmChannel, Error> {
         let timeout = self.methods.core().deadlines().confirm;
-        self.confirm_select_with(ConfirmOptions::default().timeout(timeout)).await
+        self.confirm_select_with(ConfirmOptions::default().timeout(timeout))
+            .await
     }
 
     /// [`confirm_select`](Self::confirm_select) with bounds of your own.
@@ -162,7 +186,10 @@ impl Channel {
     ///
     /// # Cancel safety
     /// As [`confirm_select`](Self::confirm_select).
-    pub async fn confirm_select_with(self, options: ConfirmOptions) -> Result<ConfirmChannel, Error> {
+    pub async fn confirm_select_with(
+        self,
+        options: ConfirmOptions,
+    ) -> Result<ConfirmChannel, Error> {
         let core = self.methods.core();
         let wait = options.wait;
         core.call(
@@ -183,7 +210,10 @@ impl Channel {
     /// As [`confirm_select`](Self::confirm_select).
     pub async fn tx_select(self) -> Result<TxChannel, Error> {
         let select = |view: &mut ChannelView<'_, usize>, request| view.select_tx(request);
-        self.methods.core().call(MethodId::TX_SELECT, select, pick!(TxSelectOk)).await?;
+        self.methods
+            .core()
+            .call(MethodId::TX_SELECT, select, pick!(TxSelectOk))
+            .await?;
         Ok(TxChannel::new(self.methods))
     }
 
@@ -197,7 +227,12 @@ impl Channel {
     ///
     /// # Cancel safety
     /// Dropped while it waits, nothing is sent.
-    pub async fn publish<E, K>(&self, exchange: E, routing_key: K, message: Message) -> Result<(), PublishError>
+    pub async fn publish<E, K>(
+        &self,
+        exchange: E,
+        routing_key: K,
+        message: Message,
+    ) -> Result<(), PublishError>
     where
         E: TryInto<ShortStr<'static>>,
         K: TryInto<ShortStr<'static>>,
@@ -215,34 +250,56 @@ pub(super) async fn publish_unconfirmed(
     publication: Publication,
     wait: Duration,
 ) -> Result<(), PublishError> {
-    match try_once(core, publication, &State::publish_unconfirmed) {
+    let mut unsent = Some(publication);
+    match try_once(core, &mut unsent, &State::publish_unconfirmed) {
         Ok(()) => Ok(()),
-        Err(refused) => wait_for_room(core, refused, wait, State::publish_unconfirmed).await,
+        Err(reason) => wait_for_room(core, reason, unsent, wait, State::publish_unconfirmed).await,
     }
 }
 
 /// A message with its address, or the message back if the address cannot be.
-pub(super) fn addressed<E, K>(exchange: E, routing_key: K, message: Message) -> Result<Publication, PublishError>
+#[inline]
+pub(super) fn addressed<E, K>(
+    exchange: E,
+    routing_key: K,
+    message: Message,
+) -> Result<Publication, PublishError>
 where
     E: TryInto<ShortStr<'static>>,
     K: TryInto<ShortStr<'static>>,
     TooLong: From<E::Error> + From<K::Error>,
 {
-    let exchange = exchange.try_into().map_err(TooLong::from);
-    let routing_key = routing_key.try_into().map_err(TooLong::from);
-    let error = exchange.as_ref().err().or(routing_key.as_ref().err()).copied();
+    match (exchange.try_into(), routing_key.try_into()) {
+        (Ok(exchange), Ok(routing_key)) => Ok(Publication {
+            exchange,
+            routing_key,
+            message,
+        }),
+        (exchange, routing_key) => Err(misaddressed(
+            exchange.map_err(TooLong::from),
+            routing_key.map_err(TooLong::from),
+            message,
+        )),
+    }
+}
+
+#[cold]
+fn misaddressed(
+    exchange: Result<ShortStr<'static>, TooLong>,
+    routing_key: Result<ShortStr<'static>, TooLong>,
+    message: Message,
+) -> PublishError {
+    let too_long = exchange.as_ref().err().or(routing_key.as_ref().err());
+    let reason = match too_long {
+        Some(error) => UsageError::StringTooLong(*error),
+        None => UsageError::NoChannel,
+    };
     let publication = Publication {
         exchange: exchange.unwrap_or_default(),
         routing_key: routing_key.unwrap_or_default(),
         message,
     };
-    match error {
-        None => Ok(publication),
-        Some(error) => Err(PublishError {
-            reason: NotSent::Usage(UsageError::StringTooLong(error)),
-            publication: Box::new(publication),
-        }),
-    }
+    PublishError::new(reason.into(), Some(publication))
 }
 
 impl Deref for Channel {
@@ -255,6 +312,8 @@ impl Deref for Channel {
 
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Channel").field(&self.methods.core().id.number).finish()
+        f.debug_tuple("Channel")
+            .field(&self.methods.core().id.number)
+            .finish()
     }
 }

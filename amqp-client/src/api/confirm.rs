@@ -35,13 +35,21 @@ pub struct ConfirmChannel {
 impl Clone for ConfirmChannel {
     fn clone(&self) -> Self {
         let told = Mutex::new(*self.told.lock().unwrap_or_else(PoisonError::into_inner));
-        ConfirmChannel { methods: self.methods.clone(), wait: self.wait, told }
+        ConfirmChannel {
+            methods: self.methods.clone(),
+            wait: self.wait,
+            told,
+        }
     }
 }
 
 impl ConfirmChannel {
     pub(super) fn new(methods: Methods, wait: Duration) -> Self {
-        ConfirmChannel { methods, wait, told: Mutex::default() }
+        ConfirmChannel {
+            methods,
+            wait,
+            told: Mutex::default(),
+        }
     }
 
     /// Publishes a message, waiting for room in flight if there is none (at most as long as
@@ -67,9 +75,10 @@ impl ConfirmChannel {
         K: TryInto<ShortStr<'static>>,
         TooLong: From<E::Error> + From<K::Error>,
     {
-        match self.publish_now(addressed(exchange, routing_key, message)?) {
+        let mut unsent = Some(addressed(exchange, routing_key, message)?);
+        match self.publish_now(&mut unsent) {
             Ok(confirm) => Ok(confirm),
-            Err(refused) => self.publish_when_room(refused).await,
+            Err(reason) => self.publish_when_room(reason, unsent).await,
         }
     }
 
@@ -81,39 +90,58 @@ impl ConfirmChannel {
     /// # Cancel safety
     /// As [`publish`](Self::publish).
     pub async fn publish_again(&self, publication: Publication) -> Result<Confirm, PublishError> {
-        match self.publish_now(publication) {
+        let mut unsent = Some(publication);
+        match self.publish_now(&mut unsent) {
             Ok(confirm) => Ok(confirm),
-            Err(refused) => self.publish_when_room(refused).await,
+            Err(reason) => self.publish_when_room(reason, unsent).await,
         }
     }
 
-    /// Publishes at once, or says what stands in the way.
-    fn publish_now(&self, publication: Publication) -> Result<Confirm, (NotSent, Publication)> {
+    /// Publishes at once, or says what stands in the way and leaves the message where it is.
+    #[inline]
+    fn publish_now(&self, unsent: &mut Option<Publication>) -> Result<Confirm, NotSent> {
         let core = self.methods.core();
-        trace_publish(core, &publication);
-        let (key, seq) = try_once(core, publication, &State::publish)?;
-        Ok(Confirm { core: core.clone(), key: Some(key), seq })
+        trace_publish(core, unsent);
+        let (key, seq) = try_once(core, unsent, &State::publish)?;
+        Ok(Confirm {
+            core: core.clone(),
+            key: Some(key),
+            seq,
+        })
     }
 
-    async fn publish_when_room(&self, refused: (NotSent, Publication)) -> Result<Confirm, PublishError> {
+    async fn publish_when_room(
+        &self,
+        reason: NotSent,
+        unsent: Option<Publication>,
+    ) -> Result<Confirm, PublishError> {
         let core = self.methods.core();
-        let (key, seq) = wait_for_room(core, refused, self.wait, State::publish).await?;
-        Ok(Confirm { core: core.clone(), key: Some(key), seq })
+        let (key, seq) = wait_for_room(core, reason, unsent, self.wait, State::publish).await?;
+        Ok(Confirm {
+            core: core.clone(),
+            key: Some(key),
+            seq,
+        })
     }
 
     /// Publishes a message if there is room in flight, and nobody waits for some already.
     ///
     /// # Errors
     /// As [`publish`](Self::publish), without waiting: [`NotSent::Full`] or [`NotSent::Blocked`] at once.
-    pub fn try_publish<E, K>(&self, exchange: E, routing_key: K, message: Message) -> Result<Confirm, PublishError>
+    pub fn try_publish<E, K>(
+        &self,
+        exchange: E,
+        routing_key: K,
+        message: Message,
+    ) -> Result<Confirm, PublishError>
     where
         E: TryInto<ShortStr<'static>>,
         K: TryInto<ShortStr<'static>>,
         TooLong: From<E::Error> + From<K::Error>,
     {
-        let publication = addressed(exchange, routing_key, message)?;
-        self.publish_now(publication)
-            .map_err(|(reason, publication)| PublishError { reason, publication: Box::new(publication) })
+        let mut unsent = Some(addressed(exchange, routing_key, message)?);
+        self.publish_now(&mut unsent)
+            .map_err(|reason| PublishError::new(reason, unsent))
     }
 
     /// Waits until everything that was published on the channel before this call has its outcome, and says
@@ -128,9 +156,15 @@ impl ConfirmChannel {
     pub async fn wait_for_confirms(&self, deadline: Duration) -> Result<Counts, Error> {
         let core = self.methods.core();
         let seq = PublishSeq(self.status().last);
-        let settled = poll_fn(|cx| match core.shared().lock().poll_settled(core.slot, seq, cx.waker()) {
-            Some(counts) => Poll::Ready(counts),
-            None => Poll::Pending,
+        let settled = poll_fn(|cx| {
+            match core
+                .shared()
+                .lock()
+                .poll_settled(core.slot, seq, cx.waker())
+            {
+                Some(counts) => Poll::Ready(counts),
+                None => Poll::Pending,
+            }
         });
         match tokio::time::timeout(deadline, settled).await {
             Ok(_) => {
@@ -182,7 +216,9 @@ impl Future for Confirm {
     /// # Panics
     /// If polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let key = self.key.expect("a confirm is not polled after it was ready");
+        let key = self
+            .key
+            .expect("a confirm is not polled after it was ready");
         let outcome = self.core.shared().lock().poll_outcome(key, cx.waker());
         match outcome {
             Some(outcome) => {
@@ -205,49 +241,43 @@ impl Drop for Confirm {
 }
 
 /// Puts a message into the outgoing buffer with `put`, unless somebody waits for room already.
+#[inline]
 pub(super) fn try_once<R>(
     core: &ChannelCore,
-    publication: Publication,
-    put: &impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
-) -> Result<R, (NotSent, Publication)> {
+    unsent: &mut Option<Publication>,
+    put: &impl Fn(&mut State, usize, &mut Option<Publication>) -> Result<R, NotSent>,
+) -> Result<R, NotSent> {
     let mut state = core.shared().lock();
     if let Some(reason) = state.why_queue(core.slot) {
-        return Err((reason, publication));
+        return Err(reason);
     }
-    let result = put(&mut state, core.slot, publication);
-    let task = result.is_ok().then(|| state.take_parked()).flatten();
+    let result = put(&mut state, core.slot, unsent)?;
+    let task = state.take_parked();
     drop(state);
     if let Some(task) = task {
         task.wake();
     }
-    result
+    Ok(result)
 }
 
-/// Puts a message that was refused into the outgoing buffer with `put` if it had to wait: after those who waited before,
-/// when there is room.
+/// Puts a message that was refused for this reason into the outgoing buffer with `put` if it had to wait: after those who
+/// waited before, when there is room.
 pub(super) async fn wait_for_room<R>(
     core: &Arc<ChannelCore>,
-    refused: (NotSent, Publication),
+    mut reason: NotSent,
+    mut unsent: Option<Publication>,
     wait: Duration,
-    put: impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
+    put: impl Fn(&mut State, usize, &mut Option<Publication>) -> Result<R, NotSent>,
 ) -> Result<R, PublishError> {
-    let (reason, publication) = refused;
     if let NotSent::Usage(_) = reason {
-        return Err(PublishError { reason, publication: Box::new(publication) });
+        return Err(PublishError::new(reason, unsent));
     }
     let mut waiter = RoomWaiter { core, key: None };
-    let mut waiting = Some((reason, publication));
-    let room = poll_fn(|cx| waiter.poll(cx, &mut waiting, &put));
-    let result = tokio::time::timeout(wait, room).await;
-    match (result, waiting) {
-        (Ok(result), _) => result.map_err(|(reason, publication)| PublishError {
-            reason,
-            publication: Box::new(publication),
-        }),
-        (Err(_), Some((reason, publication))) => {
-            Err(PublishError { reason, publication: Box::new(publication) })
-        }
-        (Err(_), None) => unreachable!("the message is only taken by a poll that is ready"),
+    let room = poll_fn(|cx| waiter.poll(cx, &mut reason, &mut unsent, &put));
+    match tokio::time::timeout(wait, room).await {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(reason)) => Err(PublishError::new(reason, unsent)),
+        Err(_) => Err(PublishError::new(reason, unsent)),
     }
 }
 
@@ -261,28 +291,27 @@ impl RoomWaiter<'_> {
     fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,
-        waiting: &mut Option<(NotSent, Publication)>,
-        put: &impl Fn(&mut State, usize, Publication) -> Result<R, (NotSent, Publication)>,
-    ) -> Poll<Result<R, (NotSent, Publication)>> {
+        reason: &mut NotSent,
+        unsent: &mut Option<Publication>,
+        put: &impl Fn(&mut State, usize, &mut Option<Publication>) -> Result<R, NotSent>,
+    ) -> Poll<Result<R, NotSent>> {
         let slot = self.core.slot;
         self.core.shared().with(|state| {
-            let Some((reason, publication)) = waiting.take() else { return Poll::Pending };
-            let first = match self.key {
-                Some(key) => state.may_try(slot, key, cx.waker()),
-                None => {
-                    let body_len = publication.message.body().len();
-                    let key = state.add_room_waiter(slot, body_len, cx.waker());
-                    self.key = Some(key);
-                    state.may_try(slot, key, cx.waker())
+            let key = *self.key.get_or_insert_with(|| {
+                let body_len = unsent
+                    .as_ref()
+                    .map_or(0, |unsent| unsent.message.body().len());
+                state.add_room_waiter(slot, body_len, cx.waker())
+            });
+            if !state.may_try(slot, key, cx.waker()) {
+                if let Some(why) = state.why_queue(slot) {
+                    *reason = why;
                 }
-            };
-            if !first {
-                *waiting = Some((state.why_queue(slot).unwrap_or(reason), publication));
                 return Poll::Pending;
             }
-            match put(state, slot, publication) {
-                Err((reason @ (NotSent::Full | NotSent::Blocked), publication)) => {
-                    *waiting = Some((reason, publication));
+            match put(state, slot, unsent) {
+                Err(why @ (NotSent::Full | NotSent::Blocked)) => {
+                    *reason = why;
                     Poll::Pending
                 }
                 result => Poll::Ready(result),
@@ -295,13 +324,22 @@ impl Drop for RoomWaiter<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             // The next one in the queue is looked after by `with`.
-            self.core.shared().with(|state| state.remove_room_waiter(self.core.slot, key));
+            self.core
+                .shared()
+                .with(|state| state.remove_room_waiter(self.core.slot, key));
         }
     }
 }
 
-fn trace_publish(core: &ChannelCore, publication: &Publication) {
-    let Publication { exchange, routing_key, message } = publication;
+fn trace_publish(core: &ChannelCore, unsent: &Option<Publication>) {
+    let Some(Publication {
+        exchange,
+        routing_key,
+        message,
+    }) = unsent
+    else {
+        return;
+    };
     tracing::trace!(
         target: "amqp_client::publish",
         channel = core.id.number,
@@ -335,7 +373,9 @@ impl Deref for ConfirmChannel {
 
 impl fmt::Debug for ConfirmChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ConfirmChannel").field(&self.methods.core().id.number).finish()
+        f.debug_tuple("ConfirmChannel")
+            .field(&self.methods.core().id.number)
+            .finish()
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use amqp_codec::{MethodId, ReplyCode, ShortStr, TooLong};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Channel, Events};
 use super::channel::ChannelCore;
 use super::request::{Call, closing};
+use super::{Channel, Events};
 use crate::auth::Secret;
 use crate::config::{ConnectOptions, Deadlines};
 use crate::driver::{self, Shared};
@@ -65,7 +65,9 @@ impl Connection {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        Ok(Connection { core: driver::connect(options).await? })
+        Ok(Connection {
+            core: driver::connect(options).await?,
+        })
     }
 
     /// Does the handshake over a stream that is connected already: a Unix socket, a tunnel, one end of a
@@ -80,7 +82,9 @@ impl Connection {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        Ok(Connection { core: driver::open_over(transport, options).await? })
+        Ok(Connection {
+            core: driver::open_over(transport, options).await?,
+        })
     }
 
     /// Opens a channel (channel.open).
@@ -161,7 +165,8 @@ impl Connection {
     /// # Cancel safety
     /// The connection closes even if the future is dropped once it was polled.
     pub async fn close(&self) -> Result<(), Error> {
-        self.close_saying(ReplyCode::REPLY_SUCCESS, ShortStr::default()).await
+        self.close_saying(ReplyCode::REPLY_SUCCESS, ShortStr::default())
+            .await
     }
 
     /// [`close`](Self::close) with a reply code and a text for the server's log.
@@ -194,7 +199,9 @@ impl Connection {
         match ended.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(closed)) => closed.clone(),
             // The sender lives in the state this handle shares.
-            Ok(None) | Err(_) => Arc::new(Closed::by_transport(crate::error::CloseCause::Abandoned)),
+            Ok(None) | Err(_) => {
+                Arc::new(Closed::by_transport(crate::error::CloseCause::Abandoned))
+            }
         }
     }
 
@@ -233,6 +240,8 @@ impl Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("open", &self.is_open()).finish_non_exhaustive()
+        f.debug_struct("Connection")
+            .field("open", &self.is_open())
+            .finish_non_exhaustive()
     }
 }

@@ -44,7 +44,10 @@ impl Consume {
     /// The messages of this queue, with acks, not exclusive. An empty name is the queue declared last on the channel.
     pub fn new(queue: ShortStr<'static>) -> Self {
         Consume {
-            method: basic::Consume { queue, ..Default::default() },
+            method: basic::Consume {
+                queue,
+                ..Default::default()
+            },
             budget: DEFAULT_BUDGET,
             overflow: Overflow::default(),
         }
@@ -118,19 +121,32 @@ pub struct ConsumerError(#[source] pub Arc<Closed>);
 
 impl Consumer {
     pub(super) async fn start(core: &Arc<ChannelCore>, consume: Consume) -> Result<Self, Error> {
-        let send = |view: &mut ChannelView<'_, usize>, request| view.consume(request, &consume.method);
+        let send =
+            |view: &mut ChannelView<'_, usize>, request| view.consume(request, &consume.method);
         let mut id = None;
         let call = core.start_call(send, |state, request| {
-            state.add_consumer(core.slot, ConsumerId(request), consume.budget, consume.overflow);
+            state.add_consumer(
+                core.slot,
+                ConsumerId(request),
+                consume.budget,
+                consume.overflow,
+            );
             id = Some(ConsumerId(request));
         })?;
         // Set by the call that was sent.
         let id = id.ok_or(UsageError::NoChannel)?;
         let operation = Operation::Reply(MethodId::BASIC_CONSUME);
-        let mut consumer =
-            Consumer { core: core.clone(), id, tag: ShortStr::default(), taken: VecDeque::new(), cancelled_by_server: false };
+        let mut consumer = Consumer {
+            core: core.clone(),
+            id,
+            tag: ShortStr::default(),
+            taken: VecDeque::new(),
+            cancelled_by_server: false,
+        };
         // If this fails, or is dropped, the consumer is forgotten with its handle.
-        let ok = call.within(core.deadlines().rpc, operation, pick!(BasicConsumeOk)).await?;
+        let ok = call
+            .within(core.deadlines().rpc, operation, pick!(BasicConsumeOk))
+            .await?;
         consumer.tag = ok.consumer_tag;
         Ok(consumer)
     }
@@ -153,11 +169,17 @@ impl Consumer {
     /// # Cancel safety
     /// The cancel is sent even if the future is dropped once it was polled.
     pub async fn cancel(&mut self) -> Result<(), Error> {
-        let cancel = basic::Cancel { consumer_tag: self.tag.clone(), ..Default::default() };
+        let cancel = basic::Cancel {
+            consumer_tag: self.tag.clone(),
+            ..Default::default()
+        };
         let send = |view: &mut ChannelView<'_, usize>, request| view.call(request, &cancel);
-        let call = self.core.start_call(send, |state, request| state.add_cancel(request, self.id))?;
+        let call = self
+            .core
+            .start_call(send, |state, request| state.add_cancel(request, self.id))?;
         let operation = Operation::Reply(MethodId::BASIC_CANCEL);
-        call.within(self.core.deadlines().rpc, operation, pick!(BasicCancelOk)).await?;
+        call.within(self.core.deadlines().rpc, operation, pick!(BasicCancelOk))
+            .await?;
         Ok(())
     }
 }
@@ -166,13 +188,23 @@ impl Stream for Consumer {
     type Item = Result<Delivery, ConsumerError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Consumer { core, id, taken, cancelled_by_server, .. } = self.get_mut();
+        let Consumer {
+            core,
+            id,
+            taken,
+            cancelled_by_server,
+            ..
+        } = self.get_mut();
         if taken.is_empty() {
             let shared = core.shared();
             // Taking may let the task read again: `with` wakes it.
             let mut poll = |state: &mut State| state.poll_deliveries(*id, taken, cx.waker());
             let stalled = shared.lock().is_stalled();
-            let polled = if stalled { shared.with(poll) } else { poll(&mut shared.lock()) };
+            let polled = if stalled {
+                shared.with(poll)
+            } else {
+                poll(&mut shared.lock())
+            };
             match polled {
                 None => return Poll::Pending,
                 Some(Ok(())) => {}
@@ -194,7 +226,9 @@ impl Stream for Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        self.core.shared().with(|state| state.drop_consumer(self.id, &mut self.taken));
+        self.core
+            .shared()
+            .with(|state| state.drop_consumer(self.id, &mut self.taken));
     }
 }
 
@@ -210,7 +244,10 @@ pub struct Delivery {
 
 impl Delivery {
     pub(super) fn new(core: Arc<ChannelCore>, message: proto::Delivery) -> Self {
-        let acker = Acker { core, tag: message.tag() };
+        let acker = Acker {
+            core,
+            tag: message.tag(),
+        };
         Delivery { message, acker }
     }
 

@@ -12,7 +12,12 @@ pub struct QueueDeclare {
 impl QueueDeclare {
     /// A queue of this name; for an empty one the server makes a name.
     pub fn new(name: ShortStr<'static>) -> Self {
-        QueueDeclare { method: queue::Declare { queue: name, ..Default::default() } }
+        QueueDeclare {
+            method: queue::Declare {
+                queue: name,
+                ..Default::default()
+            },
+        }
     }
 
     /// The queue survives a restart of the broker.
@@ -73,7 +78,12 @@ pub struct QueueDelete {
 impl QueueDelete {
     /// The queue of this name.
     pub fn new(name: ShortStr<'static>) -> Self {
-        QueueDelete { method: queue::Delete { queue: name, ..Default::default() } }
+        QueueDelete {
+            method: queue::Delete {
+                queue: name,
+                ..Default::default()
+            },
+        }
     }
 
     /// Only if it has no consumers.
@@ -99,7 +109,13 @@ pub struct ExchangeDeclare {
 impl ExchangeDeclare {
     /// An exchange of this name and type: `direct`, `fanout`, `topic`, `headers`, or one that a plugin brings.
     pub fn new(name: ShortStr<'static>, kind: ShortStr<'static>) -> Self {
-        ExchangeDeclare { method: exchange::Declare { exchange: name, kind, ..Default::default() } }
+        ExchangeDeclare {
+            method: exchange::Declare {
+                exchange: name,
+                kind,
+                ..Default::default()
+            },
+        }
     }
 
     /// The exchange survives a restart of the broker.

@@ -9,7 +9,8 @@ use amqp_codec::{
 
 use super::channel::{ChannelCore, pick};
 use super::{
-    Consume, Consumer, Delivery, ExchangeDeclare, Got, QueueDeclare, QueueDelete, QueueInfo, Returns,
+    Consume, Consumer, Delivery, ExchangeDeclare, Got, QueueDeclare, QueueDelete, QueueInfo,
+    Returns,
 };
 use crate::error::{Closed, Error, UsageError};
 use crate::proto::{ChannelId, ChannelView, DeliveryTag, Reply, Settle};
@@ -48,7 +49,8 @@ where
     S: TryInto<ShortStr<'a>>,
     TooLong: From<S::Error>,
 {
-    name.try_into().map_err(|error| UsageError::StringTooLong(error.into()))
+    name.try_into()
+        .map_err(|error| UsageError::StringTooLong(error.into()))
 }
 
 impl Methods {
@@ -112,7 +114,15 @@ impl Methods {
         TooLong: From<E::Error>,
     {
         let exchange = short(name)?;
-        call!(self, exchange::Delete { exchange, if_unused, ..Default::default() }, ExchangeDeleteOk)?;
+        call!(
+            self,
+            exchange::Delete {
+                exchange,
+                if_unused,
+                ..Default::default()
+            },
+            ExchangeDeleteOk
+        )?;
         Ok(())
     }
 
@@ -133,8 +143,15 @@ impl Methods {
         K: TryInto<ShortStr<'a>>,
         TooLong: From<D::Error> + From<S::Error> + From<K::Error>,
     {
-        let (destination, source, routing_key) = (short(destination)?, short(source)?, short(routing_key)?);
-        let bind = exchange::Bind { destination, source, routing_key, arguments, ..Default::default() };
+        let (destination, source, routing_key) =
+            (short(destination)?, short(source)?, short(routing_key)?);
+        let bind = exchange::Bind {
+            destination,
+            source,
+            routing_key,
+            arguments,
+            ..Default::default()
+        };
         call!(self, bind, ExchangeBindOk)?;
         Ok(())
     }
@@ -156,8 +173,15 @@ impl Methods {
         K: TryInto<ShortStr<'a>>,
         TooLong: From<D::Error> + From<S::Error> + From<K::Error>,
     {
-        let (destination, source, routing_key) = (short(destination)?, short(source)?, short(routing_key)?);
-        let unbind = exchange::Unbind { destination, source, routing_key, arguments, ..Default::default() };
+        let (destination, source, routing_key) =
+            (short(destination)?, short(source)?, short(routing_key)?);
+        let unbind = exchange::Unbind {
+            destination,
+            source,
+            routing_key,
+            arguments,
+            ..Default::default()
+        };
         call!(self, unbind, ExchangeUnbindOk)?;
         Ok(())
     }
@@ -196,7 +220,17 @@ impl Methods {
         TooLong: From<Q::Error> + From<E::Error> + From<K::Error>,
     {
         let (queue, exchange, routing_key) = (short(queue)?, short(exchange)?, short(routing_key)?);
-        call!(self, queue::Bind { queue, exchange, routing_key, arguments, ..Default::default() }, QueueBindOk)?;
+        call!(
+            self,
+            queue::Bind {
+                queue,
+                exchange,
+                routing_key,
+                arguments,
+                ..Default::default()
+            },
+            QueueBindOk
+        )?;
         Ok(())
     }
 
@@ -218,7 +252,13 @@ impl Methods {
         TooLong: From<Q::Error> + From<E::Error> + From<K::Error>,
     {
         let (queue, exchange, routing_key) = (short(queue)?, short(exchange)?, short(routing_key)?);
-        let unbind = queue::Unbind { queue, exchange, routing_key, arguments, ..Default::default() };
+        let unbind = queue::Unbind {
+            queue,
+            exchange,
+            routing_key,
+            arguments,
+            ..Default::default()
+        };
         call!(self, unbind, QueueUnbindOk)?;
         Ok(())
     }
@@ -233,7 +273,15 @@ impl Methods {
         TooLong: From<Q::Error>,
     {
         let queue = short(queue)?;
-        Ok(call!(self, queue::Purge { queue, ..Default::default() }, QueuePurgeOk)?.message_count)
+        Ok(call!(
+            self,
+            queue::Purge {
+                queue,
+                ..Default::default()
+            },
+            QueuePurgeOk
+        )?
+        .message_count)
     }
 
     /// Deletes a queue (queue.delete), and tells how many messages were in it; one that does not exist is deleted
@@ -253,7 +301,15 @@ impl Methods {
     /// # Errors
     /// The connection ends with 540 on RabbitMQ 3.10 and 4.0 if a quorum queue is consumed under a global limit.
     pub async fn qos(&self, prefetch_count: u16, global: bool) -> Result<(), Error> {
-        call!(self, basic::Qos { prefetch_count, global, ..Default::default() }, BasicQosOk)?;
+        call!(
+            self,
+            basic::Qos {
+                prefetch_count,
+                global,
+                ..Default::default()
+            },
+            BasicQosOk
+        )?;
         Ok(())
     }
 
@@ -275,7 +331,11 @@ impl Methods {
         Q: TryInto<ShortStr<'a>>,
         TooLong: From<Q::Error>,
     {
-        let get = basic::Get { queue: short(queue)?, no_ack, ..Default::default() };
+        let get = basic::Get {
+            queue: short(queue)?,
+            no_ack,
+            ..Default::default()
+        };
         let send = |view: &mut ChannelView<'_, usize>, request| view.get(request, &get);
         let pick = |reply| match reply {
             Reply::Got(got) => Some(got),
@@ -293,7 +353,14 @@ impl Methods {
     /// # Errors
     /// The channel or connection ends.
     pub async fn recover(&self) -> Result<(), Error> {
-        call!(self, basic::Recover { requeue: true, ..Default::default() }, BasicRecoverOk)?;
+        call!(
+            self,
+            basic::Recover {
+                requeue: true,
+                ..Default::default()
+            },
+            BasicRecoverOk
+        )?;
         Ok(())
     }
 
@@ -310,12 +377,16 @@ impl Methods {
 
     /// The messages of this channel that came back and belong to no confirm.
     pub fn returns(&self) -> Returns {
-        Returns { core: self.core.clone() }
+        Returns {
+            core: self.core.clone(),
+        }
     }
 }
 
 impl fmt::Debug for Methods {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Methods").field(&self.core.id.number).finish()
+        f.debug_tuple("Methods")
+            .field(&self.core.id.number)
+            .finish()
     }
 }

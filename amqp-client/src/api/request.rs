@@ -21,13 +21,22 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn new(shared: Arc<Shared>, request: RequestId, channel: ChannelId) -> Self {
-        Call { shared, request, channel, done: false }
+        Call {
+            shared,
+            request,
+            channel,
+            done: false,
+        }
     }
 
     /// One on the connection itself, whose answer brings nothing that would have to be undone.
     pub(super) fn of_connection(shared: Arc<Shared>, request: RequestId) -> Self {
         // No channel has this number: there is none to undo anything on.
-        let none = ChannelId { connection: 0, incarnation: 0, number: 0 };
+        let none = ChannelId {
+            connection: 0,
+            incarnation: 0,
+            number: 0,
+        };
         Call::new(shared, request, none)
     }
 
@@ -65,7 +74,8 @@ impl Future for Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if !self.done {
-            self.shared.with(|state| state.abandon_request(self.request, self.channel));
+            self.shared
+                .with(|state| state.abandon_request(self.request, self.channel));
         }
     }
 }

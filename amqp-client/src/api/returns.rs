@@ -27,7 +27,12 @@ impl Stream for Returns {
     type Item = Result<Returned, Missed>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.core.shared().lock().poll_returned(self.core.slot, cx.waker()) {
+        match self
+            .core
+            .shared()
+            .lock()
+            .poll_returned(self.core.slot, cx.waker())
+        {
             Some(item) => Poll::Ready(item.map(|item| item.map_err(Missed))),
             None => Poll::Pending,
         }

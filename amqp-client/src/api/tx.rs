@@ -68,13 +68,17 @@ impl TxChannel {
     pub async fn commit(&mut self) -> Result<Committed, CommitError> {
         let core = self.methods.core();
         let send = |view: &mut ChannelView<'_, usize>, request| view.commit(request);
-        let call = core.start_call(send, |_, _| {}).map_err(CommitError::NotCommitted)?;
+        let call = core
+            .start_call(send, |_, _| {})
+            .map_err(CommitError::NotCommitted)?;
         let deadline = core.deadlines().rpc;
         match tokio::time::timeout(deadline, call).await {
             Ok(Ok(Reply::Committed(returned))) => Ok(Committed { returned }),
             Ok(Ok(_)) => Err(CommitError::Unknown("another reply came".to_owned())),
             Ok(Err(error)) => Err(CommitError::from_request(error)),
-            Err(_) => Err(CommitError::Unknown(format!("no answer within {deadline:?}"))),
+            Err(_) => Err(CommitError::Unknown(format!(
+                "no answer within {deadline:?}"
+            ))),
         }
     }
 
@@ -94,7 +98,10 @@ impl TxChannel {
             Reply::RolledBack(returned) => Some(returned),
             _ => None,
         };
-        self.methods.core().call(MethodId::TX_ROLLBACK, send, pick).await
+        self.methods
+            .core()
+            .call(MethodId::TX_ROLLBACK, send, pick)
+            .await
     }
 }
 
@@ -108,6 +115,8 @@ impl Deref for TxChannel {
 
 impl fmt::Debug for TxChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TxChannel").field(&self.methods.core().id.number).finish()
+        f.debug_tuple("TxChannel")
+            .field(&self.methods.core().id.number)
+            .finish()
     }
 }

@@ -103,7 +103,12 @@ where
         Ok(core) => Ok(core),
         Err(AttemptError::Handshake(error)) => Err(error.into()),
         Err(error) => {
-            let attempt = Attempt { host, port, address: None, error };
+            let attempt = Attempt {
+                host,
+                port,
+                address: None,
+                error,
+            };
             Err(Error::not_connected(vec![attempt], None))
         }
     }
@@ -112,7 +117,9 @@ where
 /// Whether other addresses of the same broker would say the same, so that asking them is of no use or even
 /// does harm: who tries refused credentials everywhere gets locked out.
 fn is_final(error: &AttemptError) -> bool {
-    let AttemptError::Handshake(error) = error else { return false };
+    let AttemptError::Handshake(error) = error else {
+        return false;
+    };
     match error {
         HandshakeError::CredentialsRefused(_)
         | HandshakeError::VirtualHostRefused(_)
@@ -120,7 +127,10 @@ fn is_final(error: &AttemptError) -> bool {
         | HandshakeError::Tune(_)
         | HandshakeError::StartOk(_) => true,
         HandshakeError::Closed { closed, .. } => {
-            matches!(closed.code, ReplyCode::ACCESS_REFUSED | ReplyCode::NOT_ALLOWED)
+            matches!(
+                closed.code,
+                ReplyCode::ACCESS_REFUSED | ReplyCode::NOT_ALLOWED
+            )
         }
         // A server that breaks off may have died just then: servers that refuse credentials say so.
         HandshakeError::CredentialsProbablyRefused(_)
@@ -142,7 +152,11 @@ impl Search {
     fn new(connect: Duration) -> Self {
         let (now, far) = (Instant::now(), Duration::from_secs(365 * 24 * 3600));
         let until = now.checked_add(connect).unwrap_or(now + far);
-        Search { connect, until, failures: Vec::new() }
+        Search {
+            connect,
+            until,
+            failures: Vec::new(),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -155,12 +169,20 @@ impl Search {
         let rest = self.until - now;
         let left = u32::try_from(left).unwrap_or(u32::MAX).max(1);
         let length = (rest / left).max(MIN_SHARE).min(rest);
-        Share { length, until: Some(now + length) }
+        Share {
+            length,
+            until: Some(now + length),
+        }
     }
 
     fn failed(&mut self, host: &str, port: u16, address: Option<SocketAddr>, error: AttemptError) {
         let host = host.to_owned();
-        let attempt = Attempt { host, port, address, error };
+        let attempt = Attempt {
+            host,
+            port,
+            address,
+            error,
+        };
         tracing::info!(%attempt, "cannot open a connection");
         self.failures.push(attempt);
     }
@@ -187,15 +209,25 @@ struct Share {
 
 impl Share {
     fn unlimited() -> Self {
-        Share { length: Duration::MAX, until: None }
+        Share {
+            length: Duration::MAX,
+            until: None,
+        }
     }
 
-    async fn bound<T>(&self, phase: Phase, work: impl Future<Output = T>) -> Result<T, AttemptError> {
+    async fn bound<T>(
+        &self,
+        phase: Phase,
+        work: impl Future<Output = T>,
+    ) -> Result<T, AttemptError> {
         match self.until {
             None => Ok(work.await),
             Some(until) => match tokio::time::timeout_at(until, work).await {
                 Ok(result) => Ok(result),
-                Err(_) => Err(AttemptError::Timeout { phase, after: self.length }),
+                Err(_) => Err(AttemptError::Timeout {
+                    phase,
+                    after: self.length,
+                }),
             },
         }
     }
@@ -242,7 +274,9 @@ impl Opener {
         name: Option<Name>,
         share: Share,
     ) -> Result<Arc<ConnectionCore>, AttemptError> {
-        let stream = share.bound(Phase::Connect, TcpStream::connect(address)).await?;
+        let stream = share
+            .bound(Phase::Connect, TcpStream::connect(address))
+            .await?;
         let stream = stream.map_err(AttemptError::Connect)?;
         stream.set_nodelay(true).map_err(AttemptError::Connect)?;
         let span = tracing::info_span!(
@@ -274,7 +308,12 @@ impl Opener {
         let handshake = tokio::time::timeout(after, tls.connect(transport, name));
         let Secured { stream, hints } = match share.bound(Phase::Tls, handshake).await? {
             Ok(secured) => secured?,
-            Err(_) => return Err(AttemptError::Timeout { phase: Phase::Tls, after }),
+            Err(_) => {
+                return Err(AttemptError::Timeout {
+                    phase: Phase::Tls,
+                    after,
+                });
+            }
         };
         let open = open_in(stream, self.options.clone(), span);
         match share.bound(Phase::Handshake, open).await? {
@@ -290,9 +329,10 @@ impl Opener {
 /// What TLS has to do with a handshake that failed.
 fn late_tls_error(error: &HandshakeError, hints: tls::Hints) -> Option<crate::error::TlsError> {
     match error {
-        HandshakeError::Closed { step: Step::Start, closed } => {
-            tls::late_error(closed.cause.as_ref()?, hints)
-        }
+        HandshakeError::Closed {
+            step: Step::Start,
+            closed,
+        } => tls::late_error(closed.cause.as_ref()?, hints),
         _ => None,
     }
 }

@@ -14,7 +14,8 @@ use crate::error::{CloseCause, Closed, HandshakeError, NotSent, UsageError};
 use crate::message::Publication;
 use crate::outcome::{Counts, Outcome, Returned};
 use crate::proto::{
-    ChannelId, ConfirmStatus, Connection, ConsumerId, Delivery, Event, PublishSeq, Reply, RequestError, RequestId, Settle,
+    ChannelId, ConfirmStatus, Connection, ConsumerId, Delivery, Event, PublishSeq, Reply,
+    RequestError, RequestId, Settle,
 };
 
 /// How many returned messages wait for a reader before the oldest are given up, and how many bytes of bodies.
@@ -32,7 +33,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(conn: Connection<PublishKey>) -> Self {
-        Shared { state: Mutex::new(State::new(conn)), ended: watch::Sender::new(None) }
+        Shared {
+            state: Mutex::new(State::new(conn)),
+            ended: watch::Sender::new(None),
+        }
     }
 
     /// Locks the state for something that makes no events and needs nobody woken.
@@ -239,9 +243,14 @@ impl State {
             }
             Event::ConsumerCancelled(channel, consumer, consumer_tag) => {
                 self.end_consumer(consumer, ConsumerEnd::CancelledByServer, wakes);
-                self.tell(|| api::Event::ConsumerCancelled { channel, consumer_tag });
+                self.tell(|| api::Event::ConsumerCancelled {
+                    channel,
+                    consumer_tag,
+                });
             }
-            Event::ChannelClosed(id, closed, counts) => self.channel_closed(id, &closed, counts, wakes),
+            Event::ChannelClosed(id, closed, counts) => {
+                self.channel_closed(id, &closed, counts, wakes)
+            }
             Event::Opened => self.handshake_done(Ok(()), wakes),
             Event::HandshakeFailed(error) => self.handshake_done(Err(error), wakes),
             Event::Blocked(reason) => {
@@ -273,7 +282,10 @@ impl State {
 
     /// A message came back that belongs to no confirm.
     fn returned(&mut self, channel: ChannelId, returned: Returned, wakes: &mut Vec<Waker>) {
-        self.tell(|| api::Event::Returned { channel, returned: Arc::new(returned.clone()) });
+        self.tell(|| api::Event::Returned {
+            channel,
+            returned: Arc::new(returned.clone()),
+        });
         if let Some(slot) = self.slot_of(channel) {
             self.channels[slot].returns.push(returned, wakes);
         }
@@ -332,9 +344,18 @@ impl State {
         }
     }
 
-    fn channel_closed(&mut self, id: ChannelId, closed: &Arc<Closed>, counts: Counts, wakes: &mut Vec<Waker>) {
+    fn channel_closed(
+        &mut self,
+        id: ChannelId,
+        closed: &Arc<Closed>,
+        counts: Counts,
+        wakes: &mut Vec<Waker>,
+    ) {
         tracing::debug!(channel = id.number, %closed, "channel closed");
-        self.tell(|| api::Event::ChannelClosed { channel: id, closed: closed.clone() });
+        self.tell(|| api::Event::ChannelClosed {
+            channel: id,
+            closed: closed.clone(),
+        });
         let Some(slot) = self.slot_of(id) else { return };
         self.by_number.remove(&id.number);
         let channel = &mut self.channels[slot];
@@ -351,10 +372,14 @@ impl State {
     /// Why the channel cannot be used, in place of proto's "no such channel".
     pub(crate) fn explain(&self, slot: usize, error: UsageError) -> UsageError {
         match (&error, &self.channels[slot].closed) {
-            (UsageError::NoChannel | UsageError::ConnectionClosed(_), Some(closed)) => match &closed.cause {
-                Some(CloseCause::Connection(connection)) => UsageError::ConnectionClosed(connection.clone()),
-                _ => UsageError::ChannelClosed(closed.clone()),
-            },
+            (UsageError::NoChannel | UsageError::ConnectionClosed(_), Some(closed)) => {
+                match &closed.cause {
+                    Some(CloseCause::Connection(connection)) => {
+                        UsageError::ConnectionClosed(connection.clone())
+                    }
+                    _ => UsageError::ChannelClosed(closed.clone()),
+                }
+            }
             _ => error,
         }
     }
@@ -397,7 +422,9 @@ impl State {
 
     /// The caller gave up: the answer goes to nobody, and what it brings, or has brought, is undone.
     pub(crate) fn abandon_request(&mut self, request: RequestId, channel: ChannelId) {
-        let Some(slot) = self.requests.remove(&request) else { return };
+        let Some(slot) = self.requests.remove(&request) else {
+            return;
+        };
         if self.cancels.contains_key(&request) {
             return;
         }
@@ -409,7 +436,9 @@ impl State {
                     // Refused where the get asked for no ack: the message is gone then, as documented.
                     let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
                 }
-                RequestSlot::Done(Ok(Reply::Channel(_) | Reply::Committed(_) | Reply::RolledBack(_))) => {
+                RequestSlot::Done(Ok(
+                    Reply::Channel(_) | Reply::Committed(_) | Reply::RolledBack(_),
+                )) => {
                     view.close_when_settled(None);
                 }
                 RequestSlot::Done(Ok(Reply::Method(method))) => {
@@ -425,44 +454,54 @@ impl State {
 
     // ----- publishes -----
 
-    /// Publishes a message that is to be confirmed. On failure it is given back.
+    /// Publishes a message that is to be confirmed. It is taken when it was sent, and stays where it is otherwise.
+    #[inline]
     pub(crate) fn publish(
         &mut self,
         slot: usize,
-        publication: Publication,
-    ) -> Result<(PublishKey, PublishSeq), (NotSent, Publication)> {
-        let channel = self.channels[slot].id;
-        let view = self.conn.channel(channel).map_err(NotSent::from);
-        match view.and_then(|view| view.admit(&publication.message)) {
-            Ok(admitted) => {
-                let key = self.publishes.insert(PublishSlot::Waiting(None));
-                match admitted.publish(publication, key) {
-                    Some(seq) => Ok((key, seq)),
-                    // A channel of this type is in confirm mode; its publishes have numbers.
-                    None => Ok((key, PublishSeq(0))),
-                }
-            }
-            Err(reason) => Err((self.explain_not_sent(slot, reason), publication)),
-        }
+        unsent: &mut Option<Publication>,
+    ) -> Result<(PublishKey, PublishSeq), NotSent> {
+        let key = self.publishes.vacant_key();
+        let seq = self.send(slot, unsent, key)?;
+        self.publishes.insert(PublishSlot::Waiting(None));
+        // A channel of this type is in confirm mode: its publishes have numbers.
+        Ok((key, seq.unwrap_or(PublishSeq(0))))
     }
 
-    /// Publishes a message that is not confirmed. On failure it is given back.
+    /// Publishes a message that is not confirmed. It is taken when it was sent, and stays where it is otherwise.
     pub(crate) fn publish_unconfirmed(
         &mut self,
         slot: usize,
-        publication: Publication,
-    ) -> Result<(), (NotSent, Publication)> {
-        let channel = self.channels[slot].id;
-        let view = self.conn.channel(channel).map_err(NotSent::from);
-        match view.and_then(|view| view.admit(&publication.message)) {
-            Ok(admitted) => {
-                admitted.publish(publication, PublishKey::MAX);
-                Ok(())
-            }
-            Err(reason) => Err((self.explain_not_sent(slot, reason), publication)),
-        }
+        unsent: &mut Option<Publication>,
+    ) -> Result<(), NotSent> {
+        self.send(slot, unsent, PublishKey::MAX).map(|_| ())
     }
 
+    #[inline]
+    fn send(
+        &mut self,
+        slot: usize,
+        unsent: &mut Option<Publication>,
+        key: PublishKey,
+    ) -> Result<Option<PublishSeq>, NotSent> {
+        let channel = self.channels[slot].id;
+        let refused = match (self.conn.channel(channel), unsent.as_ref()) {
+            (Ok(mut view), Some(publication)) => match view.admit(&publication.message) {
+                Ok(admitted) => {
+                    return Ok(unsent
+                        .take()
+                        .and_then(|unsent| admitted.publish(unsent, key)));
+                }
+                Err(reason) => reason,
+            },
+            (Err(error), _) => error.into(),
+            // It was sent before.
+            (Ok(_), None) => return Ok(None),
+        };
+        Err(self.explain_not_sent(slot, refused))
+    }
+
+    #[cold]
     fn explain_not_sent(&self, slot: usize, reason: NotSent) -> NotSent {
         match reason {
             NotSent::Usage(error) => NotSent::Usage(self.explain(slot, error)),
@@ -470,8 +509,11 @@ impl State {
         }
     }
 
+    #[inline]
     fn settled(&mut self, key: PublishKey, outcome: Outcome, wakes: &mut Vec<Waker>) {
-        let Some(slot) = self.publishes.get_mut(key) else { return };
+        let Some(slot) = self.publishes.get_mut(key) else {
+            return;
+        };
         match slot {
             PublishSlot::Waiting(waker) => {
                 wakes.extend(waker.take());
@@ -489,6 +531,7 @@ impl State {
         }
     }
 
+    #[inline]
     pub(crate) fn poll_outcome(&mut self, key: PublishKey, waker: &Waker) -> Option<Outcome> {
         match self.publishes.get_mut(key)? {
             PublishSlot::Settled(_) => match self.publishes.remove(key) {
@@ -522,6 +565,7 @@ impl State {
     // ----- waiting for room and for confirms -----
 
     /// Why a publish has to wait on this channel, if somebody waits for room there already.
+    #[inline]
     pub(crate) fn why_queue(&self, slot: usize) -> Option<NotSent> {
         let why = match self.conn.blocked() {
             Some(_) => NotSent::Blocked,
@@ -535,7 +579,11 @@ impl State {
         let channel = &mut self.channels[slot];
         let key = channel.next_waiter;
         channel.next_waiter += 1;
-        channel.waiters.push_back(RoomWaiter { key, body_len, waker: waker.clone() });
+        channel.waiters.push_back(RoomWaiter {
+            key,
+            body_len,
+            waker: waker.clone(),
+        });
         self.await_channel(slot);
         key
     }
@@ -546,16 +594,24 @@ impl State {
         if let Some(waiter) = waiters.iter_mut().find(|waiter| waiter.key == key) {
             waiter.waker.clone_from(waker);
         }
-        waiters.front().is_some_and(|first| first.key == key) || self.channels[slot].closed.is_some()
+        waiters.front().is_some_and(|first| first.key == key)
+            || self.channels[slot].closed.is_some()
     }
 
     /// The waiter has what it wanted, or gave up. The next one is looked after.
     pub(crate) fn remove_room_waiter(&mut self, slot: usize, key: u64) {
-        self.channels[slot].waiters.retain(|waiter| waiter.key != key);
+        self.channels[slot]
+            .waiters
+            .retain(|waiter| waiter.key != key);
     }
 
     /// Waits until every publish up to `seq` has its outcome. `Some`: they have, and these are the counts.
-    pub(crate) fn poll_settled(&mut self, slot: usize, seq: PublishSeq, waker: &Waker) -> Option<Counts> {
+    pub(crate) fn poll_settled(
+        &mut self,
+        slot: usize,
+        seq: PublishSeq,
+        waker: &Waker,
+    ) -> Option<Counts> {
         let channel = &mut self.channels[slot];
         if channel.closed.is_some() {
             return Some(channel.final_counts);
@@ -567,7 +623,11 @@ impl State {
             return Some(view.confirm_status().unwrap_or_default().counts);
         }
         // One entry a task, however often it asks: it is woken for the first of what it waits for.
-        match channel.settle_waiters.iter_mut().find(|(_, known)| known.will_wake(waker)) {
+        match channel
+            .settle_waiters
+            .iter_mut()
+            .find(|(_, known)| known.will_wake(waker))
+        {
             Some((known, _)) => *known = (*known).min(seq),
             None => channel.settle_waiters.push((seq, waker.clone())),
         }
@@ -579,10 +639,14 @@ impl State {
     pub(crate) fn confirm_status(&mut self, slot: usize) -> ConfirmStatus {
         let channel = &self.channels[slot];
         if channel.closed.is_some() {
-            return ConfirmStatus { counts: channel.final_counts, ..ConfirmStatus::default() };
+            return ConfirmStatus {
+                counts: channel.final_counts,
+                ..ConfirmStatus::default()
+            };
         }
         let view = self.conn.channel(channel.id).ok();
-        view.and_then(|view| view.confirm_status()).unwrap_or_default()
+        view.and_then(|view| view.confirm_status())
+            .unwrap_or_default()
     }
 
     fn await_channel(&mut self, slot: usize) {
@@ -594,13 +658,21 @@ impl State {
     /// Wakes the first of those who wait for room, where there is some or will be none any more, and those whose
     /// confirms are in.
     fn wake_awaited(&mut self, wakes: &mut Vec<Waker>) {
-        let State { conn, channels, awaited, .. } = self;
+        let State {
+            conn,
+            channels,
+            awaited,
+            ..
+        } = self;
         awaited.retain(|slot| {
             let channel = &mut channels[*slot];
             let view = conn.channel(channel.id);
             if let Some(first) = channel.waiters.front() {
                 let room = match &view {
-                    Ok(view) => view.check_open().map_err(NotSent::from).and_then(|()| view.room_for(first.body_len)),
+                    Ok(view) => view
+                        .check_open()
+                        .map_err(NotSent::from)
+                        .and_then(|()| view.room_for(first.body_len)),
                     Err(error) => Err(error.clone().into()),
                 };
                 // Who is told why not gives its place to the next.
@@ -610,7 +682,12 @@ impl State {
             }
             if let Ok(view) = view {
                 let settled = |(seq, _): &mut (PublishSeq, Waker)| view.settled_through(*seq);
-                wakes.extend(channel.settle_waiters.extract_if(.., settled).map(|(_, waker)| waker));
+                wakes.extend(
+                    channel
+                        .settle_waiters
+                        .extract_if(.., settled)
+                        .map(|(_, waker)| waker),
+                );
             }
             !channel.waiters.is_empty() || !channel.settle_waiters.is_empty()
         });
@@ -619,7 +696,11 @@ impl State {
     // ----- returns -----
 
     /// The next returned message that no confirm is about, or how many were given up before it.
-    pub(crate) fn poll_returned(&mut self, slot: usize, waker: &Waker) -> Option<Option<Result<Returned, u64>>> {
+    pub(crate) fn poll_returned(
+        &mut self,
+        slot: usize,
+        waker: &Waker,
+    ) -> Option<Option<Result<Returned, u64>>> {
         let channel = &mut self.channels[slot];
         let returns = &mut channel.returns;
         returns.wanted = true;
@@ -641,8 +722,19 @@ impl State {
     // ----- consumers -----
 
     /// Registers a consumer before it is asked for: its first message may come with the answer.
-    pub(crate) fn add_consumer(&mut self, slot: usize, consumer: ConsumerId, budget: usize, overflow: Overflow) {
-        let new = ConsumerSlot { channel: slot, budget, overflow, ..ConsumerSlot::default() };
+    pub(crate) fn add_consumer(
+        &mut self,
+        slot: usize,
+        consumer: ConsumerId,
+        budget: usize,
+        overflow: Overflow,
+    ) {
+        let new = ConsumerSlot {
+            channel: slot,
+            budget,
+            overflow,
+            ..ConsumerSlot::default()
+        };
         self.consumers.insert(consumer, new);
         self.channels[slot].consumers.push(consumer);
     }
@@ -674,7 +766,9 @@ impl State {
             }
             Overflow::StallConnection => {}
             Overflow::CloseChannel => {
-                let cause = CloseCause::ConsumerOverflow { budget: slot.budget };
+                let cause = CloseCause::ConsumerOverflow {
+                    budget: slot.budget,
+                };
                 if let Ok(mut view) = self.conn.channel(tag.channel()) {
                     view.close_because(ReplyCode::RESOURCE_ERROR, cause);
                 }
@@ -706,7 +800,9 @@ impl State {
         queue: &mut VecDeque<Delivery>,
         waker: &Waker,
     ) -> Option<Result<(), ConsumerEnd>> {
-        let Some(slot) = self.consumers.get_mut(&consumer) else { return Some(Err(ConsumerEnd::Cancelled)) };
+        let Some(slot) = self.consumers.get_mut(&consumer) else {
+            return Some(Err(ConsumerEnd::Cancelled));
+        };
         if !slot.queue.is_empty() {
             std::mem::swap(&mut slot.queue, queue);
             slot.buffered = 0;
@@ -728,8 +824,12 @@ impl State {
     /// The consumer was dropped: it is cancelled, and what it has not handed out goes back to its queue.
     pub(crate) fn drop_consumer(&mut self, consumer: ConsumerId, taken: &mut VecDeque<Delivery>) {
         self.unstall(consumer);
-        let Some(dropped) = self.consumers.remove(&consumer) else { return };
-        let Some(channel) = self.channels.get_mut(dropped.channel) else { return };
+        let Some(dropped) = self.consumers.remove(&consumer) else {
+            return;
+        };
+        let Some(channel) = self.channels.get_mut(dropped.channel) else {
+            return;
+        };
         channel.consumers.retain(|other| *other != consumer);
         if let Ok(mut view) = self.conn.channel(channel.id) {
             if dropped.end.is_none() {
@@ -752,12 +852,18 @@ impl ReturnsQueue {
 
     fn push(&mut self, returned: Returned, wakes: &mut Vec<Waker>) {
         if !self.wanted {
-            let Publication { exchange, routing_key, .. } = &returned.publication;
+            let Publication {
+                exchange,
+                routing_key,
+                ..
+            } = &returned.publication;
             tracing::warn!(%exchange, %routing_key, code = returned.code.0, "message returned; nobody asked for returns");
         }
         self.bytes += returned.publication.message.body().len();
         self.queue.push_back(returned);
-        while self.queue.len() > RETURNS_KEPT || (self.bytes > RETURNED_BYTES_KEPT && self.queue.len() > 1) {
+        while self.queue.len() > RETURNS_KEPT
+            || (self.bytes > RETURNED_BYTES_KEPT && self.queue.len() > 1)
+        {
             self.pop();
             self.missed += 1;
         }

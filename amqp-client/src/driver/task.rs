@@ -19,6 +19,8 @@ use crate::proto::{Batch, Input};
 const READ_SIZES: (usize, usize) = (4 * 1024, 128 * 1024);
 /// How many pieces one write takes.
 const SLICES: usize = 64;
+/// How many received frames are handled under one lock.
+const FRAMES_AT_ONCE: usize = 128;
 /// After how many rounds of writing and reading other tasks get their turn.
 const ROUNDS: usize = 16;
 /// How long the last bytes, such as a close-ok, may take to be written and the stream to be ended.
@@ -129,23 +131,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
         if count == room {
             self.read_size = (self.read_size * 2).min(READ_SIZES.1);
         }
-        let shared = &self.shared;
-        let result = self.input.decode(|frames, source| {
-            shared.with_task(|state| state.conn.handle_frames(now, frames, source));
-        });
-        if let Err(error) = result {
-            shared.with_task(|state| state.conn.handle_input_error(now, error));
-        }
-        if let Some(negotiated) = shared.lock().conn.negotiated() {
-            self.input.set_frame_max(negotiated.frame_max);
-        }
+        let (shared, input) = (&self.shared, &mut self.input);
+        while shared.with_task(|state| state.conn.handle_some_input(now, input, FRAMES_AT_ONCE)) {}
         true
     }
 
     fn transport_ended(&mut self, cause: CloseCause) {
         let written = self.written;
-        self.shared.with_task(|state| state.conn.handle_transport_end(written, cause));
-        self.write_error.get_or_insert_with(|| io::ErrorKind::NotConnected.into());
+        self.shared
+            .with_task(|state| state.conn.handle_transport_end(written, cause));
+        self.write_error
+            .get_or_insert_with(|| io::ErrorKind::NotConnected.into());
     }
 
     /// Writes the last bytes, ends the stream, and reads on until the peer has ended it too: closing a socket with
@@ -243,7 +239,9 @@ impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         let written = self.written;
         let closed = self.shared.with_task(|state| {
-            state.conn.handle_transport_end(written, CloseCause::Abandoned);
+            state
+                .conn
+                .handle_transport_end(written, CloseCause::Abandoned);
             state.conn.closed().cloned()
         });
         let abandoned = || Arc::new(Closed::by_transport(CloseCause::Abandoned));
@@ -259,16 +257,24 @@ struct Timer {
 
 impl Timer {
     fn new() -> Self {
-        Timer { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), armed: None }
+        Timer {
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            armed: None,
+        }
     }
 
     /// `Ready` when the deadline has come; it may be so a little early, never late.
     fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>, now: Instant) -> Poll<()> {
-        let Some(deadline) = deadline else { return Poll::Pending };
+        let Some(deadline) = deadline else {
+            return Poll::Pending;
+        };
         if deadline <= now {
             return Poll::Ready(());
         }
-        if self.armed.is_none_or(|armed| armed > deadline || armed <= now) {
+        if self
+            .armed
+            .is_none_or(|armed| armed > deadline || armed <= now)
+        {
             self.armed = Some(deadline);
             self.sleep.as_mut().reset(deadline.into());
         }

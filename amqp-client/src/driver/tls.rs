@@ -77,11 +77,7 @@ impl Connector {
     }
 
     /// The handshake over a stream that is connected already.
-    pub(super) async fn connect<S>(
-        &self,
-        stream: S,
-        name: Name,
-    ) -> Result<Secured<S>, TlsError>
+    pub(super) async fn connect<S>(&self, stream: S, name: Name) -> Result<Secured<S>, TlsError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

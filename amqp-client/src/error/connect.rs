@@ -89,9 +89,16 @@ impl ConnectError {
 
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Attempt { host, port, address, error } = self;
+        let Attempt {
+            host,
+            port,
+            address,
+            error,
+        } = self;
         match address {
-            Some(address) if address.ip().to_string() != *host => write!(f, "{host} ({address}): {error}"),
+            Some(address) if address.ip().to_string() != *host => {
+                write!(f, "{host} ({address}): {error}")
+            }
             Some(address) => write!(f, "{address}: {error}"),
             None if host.contains(':') => write!(f, "[{host}]:{port}: {error}"),
             None => write!(f, "{host}:{port}: {error}"),

@@ -95,7 +95,10 @@ enum Repr {
     #[error("the channel is not open")]
     ChannelClosed(#[source] Arc<Closed>),
     #[error("{operation} took longer than {after:?}")]
-    Timeout { operation: Operation, after: Duration },
+    Timeout {
+        operation: Operation,
+        after: Duration,
+    },
     #[error("the call cannot be made")]
     Usage(#[source] UsageError),
     #[error("the message was not sent")]
@@ -134,7 +137,8 @@ impl CommitError {
                     None => CommitError::Unknown(closed.to_string()),
                 }
             }
-            RequestError::ChannelClosed { closed, .. } | RequestError::ConnectionClosed { closed, .. } => {
+            RequestError::ChannelClosed { closed, .. }
+            | RequestError::ConnectionClosed { closed, .. } => {
                 CommitError::Unknown(closed.to_string())
             }
             RequestError::Usage(error) => CommitError::NotCommitted(error),
@@ -149,12 +153,18 @@ impl Error {
 
     /// None of these addresses led to an open connection; or it was not known in time whether the last would.
     pub(crate) fn not_connected(attempts: Vec<Attempt>, out_of_time: Option<Duration>) -> Self {
-        let handshake = attempts.iter().rev().find_map(|attempt| match &attempt.error {
-            AttemptError::Handshake(error) => Some(error.clone()),
-            _ => None,
-        });
+        let handshake = attempts
+            .iter()
+            .rev()
+            .find_map(|attempt| match &attempt.error {
+                AttemptError::Handshake(error) => Some(error.clone()),
+                _ => None,
+            });
         match (out_of_time, handshake) {
-            (Some(after), _) => Repr::ConnectTimeout { after, error: ConnectError { attempts } },
+            (Some(after), _) => Repr::ConnectTimeout {
+                after,
+                error: ConnectError { attempts },
+            },
             (None, Some(error)) => Repr::Handshake { error, attempts },
             (None, None) => Repr::Connect(ConnectError { attempts }),
         }
@@ -184,9 +194,9 @@ impl Error {
             | Repr::ChannelClosed(closed)
             | Repr::Commit(CommitError::Refused(closed)) => Some(closed),
             Repr::NotSent(error) => match &error.reason {
-                NotSent::Usage(UsageError::ConnectionClosed(closed) | UsageError::ChannelClosed(closed)) => {
-                    Some(closed)
-                }
+                NotSent::Usage(
+                    UsageError::ConnectionClosed(closed) | UsageError::ChannelClosed(closed),
+                ) => Some(closed),
                 _ => None,
             },
             Repr::Handshake { error, .. } => error.closed(),
@@ -219,10 +229,13 @@ impl Error {
 
     /// Why TLS did not come about, with the last server where that is what happened.
     pub fn tls(&self) -> Option<&TlsError> {
-        self.attempts().iter().rev().find_map(|attempt| match &attempt.error {
-            AttemptError::Tls(error) => Some(error),
-            _ => None,
-        })
+        self.attempts()
+            .iter()
+            .rev()
+            .find_map(|attempt| match &attempt.error {
+                AttemptError::Tls(error) => Some(error),
+                _ => None,
+            })
     }
 
     /// The message that was not sent, where that is what happened.
@@ -289,7 +302,11 @@ impl From<ConfigError> for Error {
 
 impl From<HandshakeError> for Error {
     fn from(error: HandshakeError) -> Self {
-        Repr::Handshake { error, attempts: Vec::new() }.into()
+        Repr::Handshake {
+            error,
+            attempts: Vec::new(),
+        }
+        .into()
     }
 }
 

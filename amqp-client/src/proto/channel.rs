@@ -244,6 +244,7 @@ impl<P> Channel<P> {
     // ----- publishing -----
 
     /// Puts a message in the outgoing buffer, whole. The caller has checked that it may go.
+    #[inline]
     pub(super) fn publish(
         &mut self,
         publication: Publication,
@@ -268,7 +269,7 @@ impl<P> Channel<P> {
             }
             _ => None,
         };
-        let properties = tagged.as_ref().unwrap_or(message.properties());
+        let properties = tagged.as_ref().or(message.set_properties());
         let publish = basic::Publish {
             exchange: exchange.as_borrowed(),
             routing_key: routing_key.as_borrowed(),

@@ -21,9 +21,9 @@ use super::handshake::{Handshake, ServerInfo};
 use super::heartbeat::Heartbeat;
 use super::outgoing::{Batch, Outgoing};
 use super::rpc::{RequestId, Rpc, RpcQueue};
-use super::view::ChannelView;
+use super::view::{ChannelView, Refusal};
 use crate::config::ConnectOptions;
-use crate::error::{Closed, NotSent, UsageError, Violation};
+use crate::error::{Closed, UsageError, Violation};
 use crate::negotiate::Negotiated;
 use crate::outcome::Outcome;
 
@@ -36,8 +36,7 @@ const FRAMES: &str = super::trace::FRAMES;
 
 /// One connection as a state machine without a clock, a socket or a lock.
 ///
-/// Its owner gives it what the peer sent ([`handle_frames`](Self::handle_frames), with an [`Input`] in
-/// front of it) and the time, and takes bytes to send ([`poll_transmit`](Self::poll_transmit)), events
+/// Its owner gives it what the peer sent ([`handle_input`](Self::handle_input)) and the time, and takes bytes to send ([`poll_transmit`](Self::poll_transmit)), events
 /// ([`poll_event`](Self::poll_event)) and the next deadline ([`poll_timeout`](Self::poll_timeout)) out.
 /// `P` is what the owner keeps for each publish in confirm mode and gets back with its outcome.
 pub struct Connection<P> {
@@ -225,16 +224,18 @@ impl<P> Connection<P> {
     ///
     /// # Errors
     /// The channel, or the connection, is not open any more.
+    #[inline]
     pub fn channel(&mut self, id: ChannelId) -> Result<ChannelView<'_, P>, UsageError> {
         if let State::Handshake { .. } | State::Closing { .. } | State::Closed(_) = self.state {
             self.check_open()?;
         }
         let refusal = match &self.state {
-            State::Draining { closed, .. } => {
-                Some(UsageError::ConnectionClosed(closed.clone()).into())
-            }
+            State::Draining { closed, .. } => Refusal::Closing(closed),
             State::Handshake { .. } | State::Open | State::Closing { .. } | State::Closed(_) => {
-                self.blocked.as_ref().map(|_| NotSent::Blocked)
+                match self.blocked {
+                    Some(_) => Refusal::Blocked,
+                    None => Refusal::None,
+                }
             }
         };
         let slot = self

@@ -65,7 +65,10 @@ pub(super) struct Events<P> {
 
 impl<P> Events<P> {
     pub(super) fn new() -> Self {
-        Events { settled: VecDeque::new(), other: VecDeque::new() }
+        Events {
+            settled: VecDeque::new(),
+            other: VecDeque::new(),
+        }
     }
 
     pub(super) fn settled(&mut self, keep: P, outcome: Outcome) {

@@ -4,8 +4,6 @@ use amqp_codec::frame::FRAME_MIN_SIZE;
 use amqp_codec::{DecodeError, Limits, Method, ProtocolHeader, RawFrame, frame};
 use bytes::{Buf, Bytes, BytesMut};
 
-/// How many frames are decoded before they are handled.
-const FRAMES_AT_ONCE: usize = 128;
 /// From this size on, a frame's payload is shared with what is made of it instead of being copied.
 const SHARE_FROM: usize = 8 * 1024;
 
@@ -14,8 +12,7 @@ const PAYLOAD_OFFSET: u64 = 7;
 
 /// Bytes from the peer that were not handled yet.
 ///
-/// Decoding is kept apart from [`Connection`](super::Connection), so that it can be done without a lock
-/// on the state.
+/// Kept apart from [`Connection`](super::Connection), so that receiving needs no lock on its state.
 #[derive(Debug)]
 pub struct Input {
     buffer: BytesMut,
@@ -117,130 +114,104 @@ impl Input {
         amqp_codec::frame::needed(&self.buffer).min(limit)
     }
 
-    /// Decodes what whole frames there are and hands them over, some at a time, with the bytes they share
-    /// if they are large. Hands over none where there is no whole one: a part of one is a sign of life too.
+    /// Decodes whole frames, at most `most`, and hands them over one by one, each with the memory it lies in
+    /// if that may be shared with the message it carries. Whether there may be more.
     ///
     /// # Errors
     /// The first fault; the frames before it have been handled. After it, nothing that the peer sends is
     /// decoded any more.
     pub fn decode(
         &mut self,
-        mut handle: impl FnMut(&mut dyn Iterator<Item = InputFrame<'_>>, Option<&Bytes>),
-    ) -> Result<(), InputError> {
+        most: usize,
+        mut handle: impl FnMut(InputFrame<'_>, Option<&Bytes>),
+    ) -> Result<bool, InputError> {
         if self.failed {
             self.buffer.clear();
-            return Ok(());
+            return Ok(false);
         }
-        let result = self.decode_frames(&mut handle);
+        let result = match self.first {
+            true => self.check_first_bytes(),
+            false => Ok(true),
+        };
+        let result = result.and_then(|go_on| match go_on {
+            true => self.decode_frames(most, &mut handle),
+            false => Ok(false),
+        });
         self.failed = result.is_err();
         result
     }
 
-    fn decode_frames(
-        &mut self,
-        handle: &mut impl FnMut(&mut dyn Iterator<Item = InputFrame<'_>>, Option<&Bytes>),
-    ) -> Result<(), InputError> {
-        if self.first && ProtocolHeader::is_prefix(&self.buffer) {
+    /// Whether the connection begins with a frame; `false` as long as that cannot be told.
+    fn check_first_bytes(&mut self) -> Result<bool, InputError> {
+        if ProtocolHeader::is_prefix(&self.buffer) {
             return match ProtocolHeader::parse(&self.buffer) {
                 Some(header) => Err(InputError::Protocol(header)),
-                None => Ok(()),
+                None => Ok(false),
             };
         }
         // What a server that expects TLS says to a protocol header: an alert of TLS 1.x.
-        match (self.first, &self.buffer[..]) {
-            (true, [21, 3, ..]) => return Err(InputError::Tls),
-            (true, [21]) => return Ok(()),
-            _ => {}
-        }
-        self.first = false;
-        loop {
-            let run = Run::scan(&self.buffer, &self.limits);
-            if run.len > 0 {
-                let shared = run.large.then(|| self.buffer.split_to(run.len).freeze());
-                let bytes = match &shared {
-                    Some(shared) => &shared[..],
-                    None => &self.buffer[..run.len],
-                };
-                let result = decode_run(bytes, self.consumed, run.frames, &self.limits, |frames| {
-                    handle(frames, shared.as_ref());
-                });
-                if shared.is_none() {
-                    self.buffer.advance(run.len);
-                }
-                self.consumed += run.len as u64;
-                result?;
-            } else {
-                handle(&mut std::iter::empty(), None);
-            }
-            if let Some(fault) = run.fault {
-                return Err(fault.shifted(self.consumed).into());
-            }
-            if run.frames < FRAMES_AT_ONCE {
-                return Ok(());
+        match &self.buffer[..] {
+            [21, 3, ..] => Err(InputError::Tls),
+            [21] => Ok(false),
+            _ => {
+                self.first = false;
+                Ok(true)
             }
         }
     }
-}
 
-/// Whole frames at the front of the buffer.
-struct Run {
-    len: usize,
-    frames: usize,
-    large: bool,
-    /// What is wrong with the frame after them.
-    fault: Option<DecodeError>,
-}
-
-impl Run {
-    fn scan(bytes: &[u8], limits: &Limits) -> Self {
-        let mut run = Run {
-            len: 0,
-            frames: 0,
-            large: false,
-            fault: None,
-        };
-        while run.frames < FRAMES_AT_ONCE {
-            match RawFrame::parse(&bytes[run.len..], limits) {
-                Ok(Some((frame, len))) => {
-                    run.len += len;
-                    run.frames += 1;
-                    run.large |= frame.payload.len() > SHARE_FROM;
+    fn decode_frames(
+        &mut self,
+        most: usize,
+        handle: &mut impl FnMut(InputFrame<'_>, Option<&Bytes>),
+    ) -> Result<bool, InputError> {
+        // How much of the buffer was handled.
+        let mut at = 0;
+        let mut result = Ok(true);
+        for _ in 0..most {
+            let offset = self.consumed + at as u64;
+            match RawFrame::parse(&self.buffer[at..], &self.limits) {
+                Ok(Some((raw, len))) if raw.payload.len() > SHARE_FROM => {
+                    let RawFrame { kind, channel, .. } = raw;
+                    self.consume(std::mem::take(&mut at));
+                    let whole = self.buffer.split_to(len).freeze();
+                    self.consumed += len as u64;
+                    let payload = &whole[PAYLOAD_OFFSET as usize..len - 1];
+                    let raw = RawFrame {
+                        kind,
+                        channel,
+                        payload,
+                    };
+                    handle(decode_frame(raw, offset, &self.limits)?, Some(&whole));
                 }
-                Ok(None) => break,
+                Ok(Some((raw, len))) => {
+                    match decode_frame(raw, offset, &self.limits) {
+                        Ok(frame) => handle(frame, None),
+                        Err(fault) => {
+                            result = Err(fault.into());
+                            break;
+                        }
+                    }
+                    at += len;
+                }
+                Ok(None) => {
+                    result = Ok(false);
+                    break;
+                }
                 Err(fault) => {
-                    run.fault = Some(fault);
+                    result = Err(fault.shifted(offset).into());
                     break;
                 }
             }
         }
-        run
+        self.consume(at);
+        result
     }
-}
 
-/// Decodes a run of whole frames, which begins at offset `base`, and hands over those before the first fault.
-fn decode_run(
-    bytes: &[u8],
-    base: u64,
-    count: usize,
-    limits: &Limits,
-    handle: impl FnOnce(&mut dyn Iterator<Item = InputFrame<'_>>),
-) -> Result<(), DecodeError> {
-    let mut frames = Vec::with_capacity(count);
-    let mut at = 0;
-    let mut result = Ok(());
-    while let Ok(Some((raw, len))) = RawFrame::parse(&bytes[at..], limits) {
-        let offset = base + at as u64;
-        match decode_frame(raw, offset, limits) {
-            Ok(frame) => frames.push(frame),
-            Err(fault) => {
-                result = Err(fault);
-                break;
-            }
-        }
-        at += len;
+    fn consume(&mut self, len: usize) {
+        self.buffer.advance(len);
+        self.consumed += len as u64;
     }
-    handle(&mut frames.into_iter());
-    result
 }
 
 fn decode_frame<'a>(
@@ -248,14 +219,22 @@ fn decode_frame<'a>(
     offset: u64,
     limits: &Limits,
 ) -> Result<InputFrame<'a>, DecodeError> {
-    let RawFrame { kind, channel, payload } = raw;
+    let RawFrame {
+        kind,
+        channel,
+        payload,
+    } = raw;
     let payload_offset = offset + PAYLOAD_OFFSET;
     match kind {
         frame::METHOD => match Method::decode(payload, limits) {
             Ok(method) => Ok(InputFrame::Method { channel, method }),
             Err(fault) => Err(fault.shifted(payload_offset)),
         },
-        frame::HEADER => Ok(InputFrame::Header { channel, payload, offset: payload_offset }),
+        frame::HEADER => Ok(InputFrame::Header {
+            channel,
+            payload,
+            offset: payload_offset,
+        }),
         frame::BODY => Ok(InputFrame::Body { channel, payload }),
         // What is left is a heartbeat, or an error.
         _ => match raw.decode(limits) {

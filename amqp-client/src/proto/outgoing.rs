@@ -292,6 +292,7 @@ impl Outgoing {
     /// Puts a message in: method and header frame, of `head_len` bytes, as written by `head`, and its body in
     /// as many frames as it takes. Returns the offset of its first byte if that is known by now; otherwise
     /// `mark` comes back from [`pump`](Self::pump) with it.
+    #[inline]
     pub(super) fn content(
         &mut self,
         channel: u16,
@@ -427,6 +428,7 @@ impl Outgoing {
 }
 
 /// Adds the head and, if there is one, the only body frame of a message, with one growth of the buffer.
+#[inline]
 fn write_content(
     buf: &mut Vec<u8>,
     channel: u16,

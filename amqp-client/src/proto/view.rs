@@ -1,5 +1,8 @@
 //! What may be asked of one channel.
 
+use std::sync::Arc;
+
+use amqp_codec::basic::Properties;
 use amqp_codec::frame::{FRAME_OVERHEAD, method_frame_len};
 use amqp_codec::{EncodeError, MethodFields, ReplyCode, ShortStr, basic, tx};
 
@@ -10,7 +13,7 @@ use super::delivery::{DeliveryTag, Settle};
 use super::event::{ChannelId, ConsumerId};
 use super::returns::RETURN_TAG;
 use super::rpc::RequestId;
-use crate::error::{CloseCause, NotSent, UsageError};
+use crate::error::{CloseCause, Closed, NotSent, UsageError};
 use crate::message::{Message, Property, Publication};
 use crate::outcome::Counts;
 
@@ -23,13 +26,21 @@ pub struct ChannelView<'a, P> {
     pub(super) shared: Shared<'a, P>,
     pub(super) frame_max: u32,
     /// Why the connection takes no publishes now, though it does take the rest.
-    pub(super) refusal: Option<NotSent>,
+    pub(super) refusal: Refusal<'a>,
     pub(super) unstamped: &'a mut Vec<u16>,
+}
+
+/// Why the connection takes no publishes.
+pub(super) enum Refusal<'a> {
+    /// It does.
+    None,
+    Blocked,
+    Closing(&'a Arc<Closed>),
 }
 
 /// Leave to publish one message. Made by [`ChannelView::admit`], so that the message is moved only when
 /// nothing can go wrong any more.
-pub struct Admitted<'a, P>(ChannelView<'a, P>);
+pub struct Admitted<'v, 'a, P>(&'v mut ChannelView<'a, P>);
 
 /// How a confirm channel stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,20 +92,24 @@ impl<'a, P> ChannelView<'a, P> {
     ///
     /// # Errors
     /// Why not. What cannot be sent at all comes before what has to wait.
-    pub fn admit(self, message: &Message) -> Result<Admitted<'a, P>, NotSent> {
+    #[inline]
+    pub fn admit<'v>(&'v mut self, message: &Message) -> Result<Admitted<'v, 'a, P>, NotSent> {
         self.check_open()?;
         if let Some(property) = message.invalid_property() {
             return Err(UsageError::InvalidProperty(property).into());
         }
-        if message.has_properties() {
-            self.check_properties(message)?;
+        if let Some(properties) = message.set_properties() {
+            self.check_properties(properties, message)?;
         }
         self.room_for(message.body().len())?;
         Ok(Admitted(self))
     }
 
-    fn check_properties(&self, message: &Message) -> Result<(), UsageError> {
-        let properties = message.properties();
+    fn check_properties(
+        &self,
+        properties: &Properties<'_>,
+        message: &Message,
+    ) -> Result<(), UsageError> {
         let tag = self.return_tag_len(message);
         self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + properties.encoded_len() + tag)?;
         let headers = properties
@@ -122,9 +137,14 @@ impl<'a, P> ChannelView<'a, P> {
     ///
     /// # Errors
     /// [`NotSent::Blocked`] or [`NotSent::Full`]; or the connection is closing, and waiting is in vain.
+    #[inline]
     pub fn room_for(&self, body_len: usize) -> Result<(), NotSent> {
-        if let Some(refusal) = &self.refusal {
-            return Err(refusal.clone());
+        match self.refusal {
+            Refusal::None => {}
+            Refusal::Blocked => return Err(NotSent::Blocked),
+            Refusal::Closing(closed) => {
+                return Err(UsageError::ConnectionClosed(closed.clone()).into());
+            }
         }
         let room_in_channel = match &self.channel.mode {
             Mode::Plain => true,
@@ -346,11 +366,12 @@ impl<'a, P> ChannelView<'a, P> {
     }
 }
 
-impl<P> Admitted<'_, P> {
+impl<P> Admitted<'_, '_, P> {
     /// Puts the message into the outgoing buffer, whole, and in confirm mode registers it in the same step:
     /// no confirm can come before. `keep` comes back with its outcome; outside confirm mode it is dropped.
-    pub fn publish(mut self, publication: Publication, keep: P) -> Option<PublishSeq> {
-        let view = &mut self.0;
+    #[inline]
+    pub fn publish(self, publication: Publication, keep: P) -> Option<PublishSeq> {
+        let view = self.0;
         let seq = view.channel.publish(publication, keep, &mut view.shared);
         if seq.is_some() && !view.channel.unstamped {
             view.channel.unstamped = true;

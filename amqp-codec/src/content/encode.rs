@@ -68,34 +68,39 @@ pub fn encode<M: MethodFields>(
 }
 
 /// How many bytes [`encode_head`] writes.
-pub fn head_len(method: &impl MethodFields, properties: &Properties<'_>) -> usize {
-    frame::method_frame_len(method) + FIXED + properties.encoded_len() + FRAME_OVERHEAD
+pub fn head_len(method: &impl MethodFields, properties: Option<&Properties<'_>>) -> usize {
+    let properties_len = properties.map_or(NO_PROPERTIES, Properties::encoded_len);
+    frame::method_frame_len(method) + FIXED + properties_len + FRAME_OVERHEAD
 }
 
+/// The bytes of a property list without properties: its flags.
+const NO_PROPERTIES: usize = 2;
+
 /// Writes the method and the content header alone, for a body that the caller puts on the wire itself, from where it is,
-/// in frames that begin with [`frame::body_frame_prefix`]. The frames' sizes are the caller's to check.
+/// in frames that begin with [`frame::body_frame_prefix`]. The frames' sizes are the caller's to check. Without
+/// properties, that none of them is there need not be looked for.
 ///
 /// # Errors
 /// Something in the method or the properties does not fit its length, or `buf` has no room: a part may be written.
 pub fn encode_head<M: MethodFields>(
     channel: u16,
     method: &M,
-    properties: &Properties<'_>,
+    properties: Option<&Properties<'_>>,
     body_len: u64,
     buf: &mut impl BufMut,
 ) -> Result<(), EncodeError> {
     const { assert!(M::ID.carries_content(), "this method carries no content") };
     frame::encode_method(channel, method, buf)?;
-    if properties.is_empty() {
-        // The usual case for speed: a frame of fixed size, the property flags 0.
-        const PAYLOAD: usize = FIXED + 2;
+    let Some(properties) = properties else {
+        // A frame of fixed size, the property flags 0.
+        const PAYLOAD: usize = FIXED + NO_PROPERTIES;
         let mut header = [0; PREFIX + PAYLOAD + 1];
         header[..PREFIX].copy_from_slice(&frame::prefix(HEADER, channel, PAYLOAD, buf)?);
         header[PREFIX..PREFIX + FIXED].copy_from_slice(&fixed_bytes(M::ID.class, body_len));
         header[PREFIX + PAYLOAD] = FRAME_END;
         buf.put_slice(&header);
         return Ok(());
-    }
+    };
     let prefix = frame::prefix(HEADER, channel, FIXED + properties.encoded_len(), buf)?;
     buf.put_slice(&prefix);
     buf.put_slice(&fixed_bytes(M::ID.class, body_len));

@@ -69,7 +69,9 @@ fn client_config(
         Verify::None => {
             tracing::warn!("the server's certificate is not verified: anybody can be the server");
             let verifier = Arc::new(AnyServer(provider));
-            builder.dangerous().with_custom_certificate_verifier(verifier)
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
         }
     };
     let mut config = builder.with_client_cert_resolver(request);
@@ -119,7 +121,11 @@ fn read_platform_roots() -> Result<RootCertStore, TlsConfigError> {
         tracing::debug!(unusable, errors = ?found.errors, "some of the platform's authorities cannot be used");
     }
     if roots.is_empty() {
-        let errors: Vec<_> = found.errors.iter().map(|error| format!(": {error}")).collect();
+        let errors: Vec<_> = found
+            .errors
+            .iter()
+            .map(|error| format!(": {error}"))
+            .collect();
         return Err(TlsConfigError::PlatformRoots {
             text: errors.concat(),
         });
@@ -150,8 +156,7 @@ fn client_certificate(
 
 fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let bytes = read(pem)?;
-    let certificates: Result<Vec<_>, _> =
-        CertificateDer::pem_slice_iter(bytes.reveal()).collect();
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes.reveal()).collect();
     let certificates = certificates.map_err(|error| malformed(pem, pem_fault(&error)))?;
     if certificates.is_empty() {
         return Err(TlsConfigError::NoCertificate {

@@ -33,9 +33,12 @@ impl<P> Channel<P> {
             (State::Opening | State::Open, InputFrame::Method { method, .. }) => {
                 self.recv_method(method, shared)
             }
-            (State::Opening | State::Open, InputFrame::Header { payload, offset, .. }) => {
-                self.recv_header(payload, *offset, shared)
-            }
+            (
+                State::Opening | State::Open,
+                InputFrame::Header {
+                    payload, offset, ..
+                },
+            ) => self.recv_header(payload, *offset, shared),
             (State::Opening | State::Open, InputFrame::Body { payload, .. }) => {
                 let content = self.incoming.body(payload, source)?;
                 self.recv_content(content, shared)

@@ -15,35 +15,31 @@ use crate::proto::input::{Input, InputError, InputFrame};
 use crate::proto::methods::{plain_replies, sent_by_clients, sent_by_servers};
 
 impl<P> Connection<P> {
-    /// Handles frames that were received at `now`. `source` is the memory they lie in, where it may be
-    /// shared with the messages they carry.
-    pub fn handle_frames<'f>(
-        &mut self,
-        now: Instant,
-        frames: &mut dyn Iterator<Item = InputFrame<'f>>,
-        source: Option<&Bytes>,
-    ) {
-        self.heartbeat.received(now);
-        for input in frames {
-            self.handle_frame(now, &input, source);
-        }
-        self.close_if_drained(now);
+    /// Handles all that has been received by `now`, if only a part of a frame: that is a sign of life too.
+    pub fn handle_input(&mut self, now: Instant, input: &mut Input) {
+        while self.handle_some_input(now, input, usize::MAX) {}
     }
 
-    /// Decodes and handles what has been received: [`Input::decode`] and [`handle_frames`](Self::handle_frames)
-    /// in one, for owners without a lock to keep short.
-    pub fn handle_input(&mut self, now: Instant, input: &mut Input) {
-        let result = input.decode(|frames, source| self.handle_frames(now, frames, source));
+    /// The same for at most so many frames, so that a lock on this state need not be held for long. Whether
+    /// there may be more.
+    pub fn handle_some_input(&mut self, now: Instant, input: &mut Input, frames: usize) -> bool {
+        self.heartbeat.received(now);
+        let result = input.decode(frames, |frame, source| {
+            self.handle_frame(now, &frame, source)
+        });
         if let Some(negotiated) = self.negotiated {
             input.set_frame_max(negotiated.frame_max);
         }
-        if let Err(error) = result {
+        let more = result.unwrap_or_else(|error| {
             self.handle_input_error(now, error);
-        }
+            false
+        });
+        self.close_if_drained(now);
+        more
     }
 
     /// What was received is not AMQP.
-    pub fn handle_input_error(&mut self, now: Instant, error: InputError) {
+    fn handle_input_error(&mut self, now: Instant, error: InputError) {
         match (&self.state, error) {
             (State::Handshake { .. }, InputError::Protocol(header)) => {
                 self.fail_handshake(HandshakeError::Protocol(header));

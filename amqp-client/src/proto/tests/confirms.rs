@@ -230,7 +230,11 @@ fn a_publish_without_confirm_times_out_and_keeps_its_place() {
     }
     let status = session.status(id);
     assert_eq!((status.in_flight, status.bytes_in_flight), (1, 0));
-    assert_eq!(session.view(id).room_for(11), Ok(()), "no bytes are in flight");
+    assert_eq!(
+        session.view(id).room_for(11),
+        Ok(()),
+        "no bytes are in flight"
+    );
     session.publish(id, plain(body.clone()));
     assert_eq!(
         session.try_publish(id, plain("")),

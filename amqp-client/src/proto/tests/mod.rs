@@ -266,7 +266,8 @@ impl Session {
 
     fn try_publish(&mut self, id: ChannelId, publication: Publication) -> Result<u64, NotSent> {
         let keep = self.published + 1;
-        let admitted = self.conn.channel(id)?.admit(&publication.message)?;
+        let mut view = self.conn.channel(id)?;
+        let admitted = view.admit(&publication.message)?;
         admitted.publish(publication, keep);
         self.published = keep;
         Ok(keep)
