@@ -284,7 +284,9 @@ async fn a_new_secret_goes_as_it_is_and_one_at_a_time() {
 #[tokio::test]
 async fn a_new_secret_that_is_not_answered_or_given_up() {
     let (mut peer, connection) = connected(Duration::from_millis(300)).await;
-    let error = connection.update_secret("one", "").await.unwrap_err();
+    let update = connection.update_secret("one", "");
+    let update = tokio::time::timeout(Duration::from_secs(8), update).await;
+    let error = update.expect("it ends by itself").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert!(
         error.to_string().contains("connection.update-secret"),

@@ -129,7 +129,7 @@ impl Node {
     pub(crate) async fn user_of(&self, connection_name: &str) -> String {
         self.eval(&format!(
             "[U || [{{user, U}}, {{client_properties, P}}] <- \
-                 rabbit_networking:connection_info_all([user, client_properties]), \
+                 rabbit_networking:connection_info_all([user, client_properties]), is_list(P), \
                  {{<<\"connection_name\">>, longstr, <<\"{connection_name}\">>}} <- P]"
         ))
         .await

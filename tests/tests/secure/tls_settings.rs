@@ -118,6 +118,8 @@ async fn a_malformed_key_stays_secret() {
             all_sources(&error),
         ] {
             assert!(!text.contains("secret"), "{text}");
+            let bytes = format!("{:?}", b"secret");
+            assert!(!text.contains(bytes.trim_matches(['[', ']'])), "{text}");
         }
     }
 }
