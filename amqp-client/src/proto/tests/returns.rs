@@ -283,6 +283,37 @@ fn of_two_identical_publishes_the_next_in_order_is_taken() {
 }
 
 #[test]
+fn a_publish_that_came_back_is_out_of_the_question() {
+    let (mut session, id) = confirm_session();
+    let (same, other) = (mandatory("same"), mandatory("other"));
+    publish_all(
+        &mut session,
+        id,
+        &[same.clone(), same.clone(), other.clone()],
+    );
+    session.feed(wire().returned(1, &same).returned(1, &other));
+    // Nothing is left after the last one, and before it one alone.
+    session.feed(wire().returned(1, &same).ack(1, 3, true));
+    assert_eq!(
+        returns(&mut session),
+        [
+            (1, Match::Order, Followed::Ack),
+            (2, Match::Unique, Followed::Ack),
+            (3, Match::Unique, Followed::Ack)
+        ]
+    );
+}
+
+#[test]
+fn the_header_says_nothing_on_a_channel_that_does_not_add_it() {
+    let (mut session, id) = confirm_session();
+    let with_header = publication(tag(2));
+    publish_all(&mut session, id, &[with_header.clone(), mandatory("other")]);
+    session.feed(wire().returned(1, &with_header).ack(1, 2, true));
+    assert_eq!(session.outcomes(), [(1, "returned"), (2, "acked")]);
+}
+
+#[test]
 fn the_search_wraps_round_to_older_publishes() {
     let (mut session, id) = confirm_session();
     let sent = [mandatory("a"), mandatory("b")];
