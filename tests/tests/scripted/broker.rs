@@ -157,6 +157,7 @@ impl Serving {
         let peer = &mut self.peer;
         match method {
             Method::ConnectionClose(_) => peer.send(0, connection::CloseOk {}).await,
+            Method::ConnectionUpdateSecret(_) => peer.send(0, connection::UpdateSecretOk {}).await,
             Method::ChannelOpen(_) => peer.send(on, channel::OpenOk::default()).await,
             Method::ChannelClose(_) => {
                 self.confirms.remove(&on);

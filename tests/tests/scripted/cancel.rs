@@ -94,6 +94,22 @@ async fn synchronous_methods() {
     plain_call(async |c| c.recover().await).await;
 }
 
+/// The secret is on its way, whoever waits for the answer.
+#[tokio::test(start_paused = true)]
+async fn update_secret() {
+    at_every_drop(async |at| {
+        let (broker, connection) = slow_broker(Rules::default()).await;
+        let ready = drop_at(connection.update_secret("new", "expired"), at).await;
+        connection.update_secret("newer", "again").await.unwrap();
+        let polled = at != DropAt::Polled(0) && at != DropAt::Woken(0);
+        let record = finish(broker, connection).await;
+        let expected = if polled { 2 } else { 1 };
+        assert_eq!(record.count(MethodId::CONNECTION_UPDATE_SECRET), expected);
+        ready.is_some()
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn several_calls_in_flight_of_which_one_is_dropped() {
     at_every_drop(async |at| {

@@ -1,23 +1,34 @@
 //! Neither payloads nor secrets go into logs, at any level, nor into what errors and handles show.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Once;
 
 use amqp_client::codec::{ReplyCode, basic, short};
 use amqp_client::{ConnectOptions, Consume, Message, Outcome};
 use amqp_tests::peer::Greeting;
 use futures_util::StreamExt;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::prelude::*;
 
 use super::support::{confirm_channel, connected_with, no_task_left, plain_channel, settle};
 
-/// What a subscriber writes.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// What is logged on this thread, while somebody wants it.
+    static CAPTURED: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
-impl io::Write for Written {
+/// Writes what is logged on a thread to where that thread wants it.
+struct ToThread;
+
+impl io::Write for ToThread {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        CAPTURED.with_borrow_mut(|captured| {
+            captured
+                .iter_mut()
+                .for_each(|all| all.extend_from_slice(bytes));
+        });
         Ok(bytes.len())
     }
 
@@ -26,12 +37,27 @@ impl io::Write for Written {
     }
 }
 
-impl<'a> MakeWriter<'a> for Written {
-    type Writer = Written;
+/// Captures what is logged on this thread from now on.
+///
+/// There is one subscriber for all threads: what tracing remembers of its callsites is wrong at times where several
+/// threads have subscribers of their own.
+fn capture() {
+    static SUBSCRIBER: Once = Once::new();
+    SUBSCRIBER.call_once(|| {
+        let wanted = dynamic_filter_fn(|_, _| CAPTURED.with_borrow(Option::is_some));
+        let layer = tracing_subscriber::fmt::layer()
+            .with_span_events(FmtSpan::FULL)
+            .with_writer(|| ToThread)
+            .with_ansi(false)
+            .with_filter(wanted);
+        tracing_subscriber::registry().with(layer).init();
+    });
+    CAPTURED.set(Some(Vec::new()));
+}
 
-    fn make_writer(&'a self) -> Written {
-        self.clone()
-    }
+/// What was logged on this thread.
+fn captured() -> String {
+    String::from_utf8(CAPTURED.take().unwrap()).unwrap()
 }
 
 const PASSWORD: &str = "hunter2-correct-horse";
@@ -130,19 +156,10 @@ async fn everything() -> String {
 
 #[tokio::test(start_paused = true)]
 async fn no_payload_and_no_secret_is_shown_at_any_level() {
-    let written = Written::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
-        .with_writer(written.clone())
-        .with_ansi(false)
-        .finish();
-    let shown = {
-        let _guard = tracing::subscriber::set_default(subscriber);
-        everything().await
-    };
+    capture();
+    let shown = everything().await;
+    let log = captured();
     tells_nothing(&shown);
-    let log = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
     tells_nothing(&log);
     // It did log: frames, publishes, and what went wrong.
     for expected in [
@@ -162,12 +179,7 @@ async fn no_payload_and_no_secret_is_shown_at_any_level() {
 /// A refused login tells its user, not the password.
 #[tokio::test(start_paused = true)]
 async fn refused_credentials_do_not_show_the_password() {
-    let written = Written::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(written.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    capture();
     let (mut peer, stream) = amqp_tests::Peer::in_memory(4096);
     let options = ConnectOptions::new().credentials("app", PASSWORD);
     let server = async {
@@ -180,7 +192,7 @@ async fn refused_credentials_do_not_show_the_password() {
     let (opened, ()) = tokio::join!(amqp_client::Connection::open_over(stream, options), server);
     let error = opened.unwrap_err();
     tells_nothing(&format!("{error} {error:?}"));
-    tells_nothing(&String::from_utf8_lossy(&written.0.lock().unwrap()));
+    tells_nothing(&captured());
 
     let uri = format!("amqp://app:{PASSWORD}@localhost/v?heartbeat=nonsense");
     let error = ConnectOptions::try_from(uri.as_str()).unwrap_err();
