@@ -251,9 +251,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)?;
-        match std::error::Error::source(&*self.0) {
-            Some(source) => write!(f, ": {source}")?,
-            None => {}
+        if let Some(source) = std::error::Error::source(&*self.0) {
+            write!(f, ": {source}")?;
         }
         match &*self.0 {
             Repr::Handshake { attempts, .. } if attempts.len() > 1 => {

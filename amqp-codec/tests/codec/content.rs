@@ -361,15 +361,17 @@ fn the_head_alone() {
         priority: Some(3),
         ..Properties::EMPTY
     };
-    for properties in [Properties::EMPTY, some] {
+    for properties in [None, Some(&Properties::EMPTY), Some(&some)] {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
-        content::encode(1, &publish, &properties, b"hello", 4096, &mut whole).unwrap();
-        content::encode_head(1, &publish, &properties, 5, &mut parts).unwrap();
+        let all = properties.unwrap_or(&Properties::EMPTY);
+        content::encode(1, &publish, all, b"hello", 4096, &mut whole).unwrap();
+        content::encode_head(1, &publish, properties, 5, &mut parts).unwrap();
+        assert_eq!(parts.len(), content::head_len(&publish, properties));
         frame::encode_body(1, b"hello", &mut parts).unwrap();
         assert_eq!(parts, whole);
         // Without room for all of it the error comes before a panic.
         let mut array = [0; 30];
-        assert!(content::encode_head(1, &publish, &properties, 5, &mut &mut array[..]).is_err());
+        assert!(content::encode_head(1, &publish, properties, 5, &mut &mut array[..]).is_err());
     }
 }
 
