@@ -127,6 +127,21 @@ impl Default for Deadlines {
     }
 }
 
+impl Deadlines {
+    /// The same, with none so long that a clock cannot count it: as good as never.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn countable(self) -> Self {
+        let never = Duration::from_secs(30 * 365 * 24 * 3600);
+        Deadlines {
+            connect: self.connect.min(never),
+            handshake: self.handshake.min(never),
+            rpc: self.rpc.min(never),
+            close: self.close.min(never),
+            confirm: self.confirm.min(never),
+        }
+    }
+}
+
 impl ConnectOptions {
     /// `guest` at localhost, virtual host `/`, no limits below the server's.
     pub fn new() -> Self {

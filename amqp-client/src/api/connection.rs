@@ -55,7 +55,9 @@ impl Connection {
     ///
     /// # Errors
     /// Within the connect deadline (30 s unless said), one that says how far it got:
-    /// [`ErrorKind::Config`](crate::error::ErrorKind::Config), `Connect`, `Handshake` or `Timeout`.
+    /// [`ErrorKind::Config`](crate::error::ErrorKind::Config), `Connect`, `Tls`, `Handshake` or `Timeout`, with every
+    /// address that was tried in [`Error::attempts`]. Which failures lead to the next address is said at
+    /// [`ConnectOptions::address`].
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt; nothing stays behind.
@@ -71,10 +73,23 @@ impl Connection {
     }
 
     /// Does the handshake over a stream that is connected already: a Unix socket, a tunnel, one end of a
-    /// [`tokio::io::duplex`]. The addresses in the options are not used.
+    /// [`tokio::io::duplex`]. Options with TLS have it spoken over the stream; of the addresses, nothing is used but the
+    /// first one's host, as the name that the server must have a certificate for.
+    ///
+    /// ```no_run
+    /// use amqp_client::{ConnectOptions, Connection};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[cfg(unix)] {
+    /// let socket = tokio::net::UnixStream::connect("/run/rabbitmq/amqp.sock").await?;
+    /// let connection = Connection::open_over(socket, ConnectOptions::new()).await?;
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open), within the handshake deadline.
+    /// As [`open`](Self::open), within the handshake deadline, which TLS has for itself once more.
     ///
     /// # Cancel safety
     /// Dropping the future ends the attempt and drops the stream.

@@ -24,6 +24,17 @@ fn the_usual_port_depends_on_tls() {
     );
 }
 
+#[cfg(not(feature = "rustls"))]
+#[test]
+fn without_the_feature_tls_is_refused_by_its_name() {
+    let error = ConnectOptions::new()
+        .tls(Tls::new())
+        .validate()
+        .unwrap_err();
+    assert_eq!(error, ConfigError::Tls(TlsConfigError::FeatureMissing));
+    assert!(error.to_string().contains("`rustls`"), "{error}");
+}
+
 #[test]
 fn addresses_are_kept_in_order() {
     let options = ConnectOptions::new().address("a", 1).address("::1", 2);
@@ -195,14 +206,14 @@ mod uris {
     #[test]
     fn several_uris_are_addresses_in_order() {
         let uris = ["amqp://u:p@b/v?heartbeat=3", "amqp://u:p@a:1/v?heartbeat=3"];
-        let options = ConnectOptions::try_from(uris).unwrap();
+        let options = ConnectOptions::try_from(uris).expect("they agree");
         let addresses = [("b".to_owned(), 5672), ("a".to_owned(), 1)];
         assert_eq!(options.addresses_or_default(), addresses);
         assert_eq!(options.virtual_host, "v");
         assert_eq!(options.credentials.username, "u");
 
         let owned = ["amqps://".to_owned(), "amqps://[::1]".to_owned()];
-        let options = ConnectOptions::try_from(&owned[..]).unwrap();
+        let options = ConnectOptions::try_from(&owned[..]).expect("they agree");
         let addresses = [("localhost".to_owned(), 5671), ("::1".to_owned(), 5671)];
         assert_eq!(options.addresses_or_default(), addresses);
     }
@@ -220,12 +231,13 @@ mod uris {
             "amqp://u:p@b/v?heartbeat=4",
             "amqp://u:p@b/v",
         ] {
-            let error = ConnectOptions::try_from([first, first, other]).unwrap_err();
+            let error = ConnectOptions::try_from([first, first, other]).expect_err(other);
             assert_eq!(error, UriError::Differs { number: 3 }, "{other}");
         }
-        let error = ConnectOptions::try_from([first, "http://a"]).unwrap_err();
+        let error = ConnectOptions::try_from([first, "http://a"]).expect_err("no URI");
         assert_eq!(error, UriError::Scheme);
         let none: [&str; 0] = [];
-        assert_eq!(ConnectOptions::from_uris(none).unwrap_err(), UriError::None);
+        let error = ConnectOptions::from_uris(none).expect_err("there is none");
+        assert_eq!(error, UriError::None);
     }
 }

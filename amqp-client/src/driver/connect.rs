@@ -45,7 +45,7 @@ where
     F: Future<Output = io::Result<Vec<SocketAddr>>>,
 {
     options.validate()?;
-    let mut search = Search::new(options.deadlines.connect);
+    let mut search = Search::new(options.deadlines.countable().connect);
     let hosts = options.addresses_or_default();
     let opener = match tokio::time::timeout_at(search.until, Opener::new(options)).await {
         Ok(opener) => opener?,
@@ -150,8 +150,7 @@ struct Search {
 
 impl Search {
     fn new(connect: Duration) -> Self {
-        let (now, far) = (Instant::now(), Duration::from_secs(365 * 24 * 3600));
-        let until = now.checked_add(connect).unwrap_or(now + far);
+        let until = Instant::now() + connect;
         Search {
             connect,
             until,
@@ -254,6 +253,7 @@ struct Opener {
 impl Opener {
     async fn new(mut options: ConnectOptions) -> Result<Self, Error> {
         options.addresses = Vec::new();
+        options.deadlines = options.deadlines.countable();
         let tls = match options.tls.take() {
             Some(tls) => Some(Connector::new(tls).await.map_err(ConfigError::from)?),
             None => None,
@@ -368,3 +368,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,9 @@ use crate::error::{CloseCause, TlsError};
 /// There is none.
 pub(super) enum Connector {}
 
-pub(super) type Name = std::convert::Infallible;
+/// None either.
+#[derive(Clone)]
+pub(super) enum Name {}
 
 pub(super) struct Secured<S> {
     pub(super) stream: S,
