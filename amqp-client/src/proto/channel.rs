@@ -16,7 +16,7 @@ use amqp_codec::{
 };
 
 use super::ConfirmOptions;
-use super::confirm::{self as confirms, ConfirmTracker, PublishSeq};
+use super::confirm::{ConfirmTracker, PublishSeq};
 use super::consumers::Consumers;
 use super::delivery::{DeliveryHead, Settle};
 use super::event::{ChannelId, ConsumerId, Event, Events, Reply, RequestError};
@@ -252,22 +252,14 @@ impl<P> Channel<P> {
         shared: &mut Shared<'_, P>,
     ) -> Option<PublishSeq> {
         let number = self.id.number;
-        let seq = match &self.mode {
-            Mode::Confirm(tracker) => Some(tracker.next_seq()),
-            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => None,
-        };
         let Publication {
             exchange,
             routing_key,
             message,
         } = &publication;
-        let tagged = match (&self.mode, seq) {
-            (Mode::Confirm(tracker), Some(seq))
-                if tracker.options().tag_returns && message.is_mandatory() =>
-            {
-                confirms::tagged(message, seq)
-            }
-            _ => None,
+        let (seq, tagged) = match &self.mode {
+            Mode::Confirm(tracker) => (Some(tracker.next_seq()), tracker.tagged(message)),
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => (None, None),
         };
         let properties = tagged.as_ref().or(message.set_properties());
         let publish = basic::Publish {

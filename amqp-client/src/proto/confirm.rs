@@ -198,6 +198,17 @@ impl<P> ConfirmTracker<P> {
         PublishSeq(self.open.next_tag())
     }
 
+    /// The properties the next publish goes with, where its return is to carry its number.
+    pub(crate) fn tagged(&self, message: &Message) -> Option<Properties<'static>> {
+        if !self.options.tag_returns || !message.is_mandatory() {
+            return None;
+        }
+        let number = self.next_seq().0.to_string();
+        let with_tag = message.clone().header(super::RETURN_TAG, number);
+        let valid = with_tag.invalid_property().is_none();
+        valid.then(|| with_tag.properties().clone())
+    }
+
     /// Whether every publish up to this one has its outcome.
     pub(crate) fn settled_through(&self, seq: PublishSeq) -> bool {
         self.open.first().is_none_or(|first| first > seq.0)
@@ -492,13 +503,4 @@ impl ReturnNote {
             matched,
         }))
     }
-}
-
-/// The message as it goes on the wire when returns are tagged.
-pub(super) fn tagged(message: &Message, seq: PublishSeq) -> Option<Properties<'static>> {
-    let with_tag = message.clone().header(super::RETURN_TAG, seq.0.to_string());
-    with_tag
-        .invalid_property()
-        .is_none()
-        .then(|| with_tag.properties().clone())
 }
