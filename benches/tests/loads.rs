@@ -1,6 +1,5 @@
 //! The loads themselves, against the null broker: that they notice when they are not acked.
 
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;

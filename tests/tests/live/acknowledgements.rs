@@ -40,6 +40,17 @@ async fn got(channel: &Channel, queue: &str) -> Got {
     got.unwrap().expect("a message")
 }
 
+/// What comes back to a queue from a channel that is gone comes a moment after that.
+async fn got_back(channel: &Channel, queue: &str) -> Delivery {
+    let mut back = None;
+    until("the message is back", async || {
+        back = channel.get(name(queue), false).await.unwrap();
+        back.is_some()
+    })
+    .await;
+    back.expect("just got").delivery
+}
+
 async fn next(consumer: &mut Consumer) -> Delivery {
     let next = soon("a delivery", consumer.next()).await;
     next.expect("the consumer goes on").unwrap()
@@ -108,18 +119,10 @@ async fn a_dropped_get_gives_the_message_back(broker: &'static Broker) {
         assert!(poll_once(get.as_mut()).await.is_pending());
     }
     // The answer of the first goes to nobody, and not to the second.
-    until("the message is back", async || {
-        match channel.get("q", false).await.unwrap() {
-            Some(got) => {
-                assert_eq!(got.delivery.body(), b"one");
-                assert!(got.delivery.redelivered());
-                got.delivery.ack().unwrap();
-                true
-            }
-            None => false,
-        }
-    })
-    .await;
+    let back = got_back(&channel, "q").await;
+    assert_eq!(back.body(), b"one");
+    assert!(back.redelivered());
+    back.ack().unwrap();
     connection.close().await.unwrap();
 }
 
@@ -152,7 +155,7 @@ async fn ack_nack_reject(broker: &'static Broker) {
     let kept = got(&channel, "q").await.delivery;
     channel.close().await.unwrap();
     let other = self::channel(&connection).await;
-    let third = got(&other, "q").await.delivery;
+    let third = got_back(&other, "q").await;
     assert!(third.redelivered());
     assert!(matches!(kept.ack(), Err(UsageError::ChannelClosed(_))));
     third.ack().unwrap();
@@ -277,7 +280,7 @@ async fn tags_of_another_channel_are_refused_here(broker: &'static Broker) {
     first.close().await.unwrap();
     let reopened = channel(&connection).await;
     assert_eq!(reopened.id().number, delivery.tag().channel().number);
-    let again = got(&reopened, "q").await.delivery;
+    let again = got_back(&reopened, "q").await;
     assert_eq!(again.tag().number(), delivery.tag().number());
     assert_eq!(
         reopened.settle(delivery.tag(), false, ack),
@@ -322,15 +325,9 @@ async fn consumers_end(broker: &'static Broker) {
     let one = next(&mut exclusive).await;
     drop(exclusive);
     let other = self::channel(&connection).await;
-    let mut back = None;
-    until("the second message is back", async || {
-        back = other.get("r", false).await.unwrap();
-        back.is_some()
-    })
-    .await;
-    let back = back.expect("just got");
-    assert_eq!(back.delivery.body(), b"two");
-    back.delivery.ack().unwrap();
+    let back = got_back(&other, "r").await;
+    assert_eq!(back.body(), b"two");
+    back.ack().unwrap();
     one.ack().unwrap();
 
     // The channel closes: the stream says how.

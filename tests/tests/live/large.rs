@@ -32,9 +32,9 @@ async fn ten_mebibytes_there_and_back(broker: &'static Broker) {
     let large = confirm_channel(&connection).await;
     let small = confirm_channel(&connection).await;
 
-    // A second for the large one. What another channel publishes after it does not wait for it.
+    // Two seconds for the large one. What another channel publishes after it does not wait for it.
     link.to_server()
-        .change(|faults| faults.throttle(SIZE as u64));
+        .change(|faults| faults.throttle(SIZE as u64 / 2));
     let sent = body(1);
     let mut on_its_way = large
         .try_publish("", "large", Message::new(sent.clone()))

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use amqp_client::codec::{Frame, Limits, Method, MethodId, RawFrame, ReplyCode, short};
+use amqp_client::codec::{Frame, Limits, Method, RawFrame, ReplyCode, short};
 use amqp_client::error::{CloseCause, ErrorKind, Initiator, UsageError};
 use amqp_client::{ConnectOptions, Connection, Message, Outcome, UnknownReason};
 use amqp_tests::broker::Vhost;
@@ -365,12 +365,13 @@ async fn close_that_is_not_answered(broker: &'static Broker) {
 async fn heartbeats(broker: &'static Broker) {
     let vhost = broker.vhost("lifecycle").await;
     let beating = |options: ConnectOptions| options.heartbeat(1);
+    let slowly = |options: ConnectOptions| options.heartbeat(2);
 
     let idle = async {
-        let (_proxy, link, connection) = connect_through(broker, &vhost, beating).await;
-        assert_eq!(connection.negotiated().unwrap().heartbeat, 1);
+        let (_proxy, link, connection) = connect_through(broker, &vhost, slowly).await;
+        assert_eq!(connection.negotiated().unwrap().heartbeat, 2);
         // This is about time itself: longer than either side waits for the other.
-        tokio::time::sleep(Duration::from_millis(4_500)).await;
+        tokio::time::sleep(Duration::from_millis(6_500)).await;
         assert!(connection.is_open());
         connection.open_channel().await.unwrap();
         for flow in [link.to_server(), link.to_client()] {
@@ -448,6 +449,5 @@ async fn channels_up_to_the_limit(broker: &'static Broker) {
     other.recover().await.unwrap();
     let names = [reused.id().number, other.id().number];
     assert_ne!(names[0], names[1]);
-    assert_eq!(MethodId::BASIC_RECOVER.name(), Some("basic.recover"));
     connection.close().await.unwrap();
 }
