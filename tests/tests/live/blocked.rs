@@ -55,8 +55,9 @@ async fn publishes_wait_and_every_call_ends(shared: &'static Broker) {
     let publish = plain.publish("", "q", Message::new("3")).await;
     publish.unwrap();
     assert!(matches!(next(&mut others).await, Event::Blocked(_)));
-    let purge = plain.queue_purge("q").await;
-    assert_eq!(purge.unwrap_err().kind(), ErrorKind::Timeout);
+    let passive = || QueueDeclare::new(name("q")).passive();
+    let declared = plain.queue_declare(passive()).await;
+    assert_eq!(declared.unwrap_err().kind(), ErrorKind::Timeout);
     let error = soon("an end", other.close()).await.unwrap_err();
     let cause = &error.closed().expect("how it ended").cause;
     assert_eq!(*cause, Some(CloseCause::CloseTimeout));
@@ -74,8 +75,7 @@ async fn publishes_wait_and_every_call_ends(shared: &'static Broker) {
     let fourth = soon("room", waiting).await.unwrap().unwrap();
     assert_eq!(soon("an ack", fourth).await, Outcome::Acked);
     assert_eq!(soon("an ack", first).await, Outcome::Acked);
-    let passive = QueueDeclare::new(name("q")).passive();
-    let counted = impatient.queue_declare(passive).await.unwrap();
+    let counted = impatient.queue_declare(passive()).await.unwrap();
     // The third may have been read before its connection was given up.
     assert!([2, 3].contains(&counted.message_count), "{counted:?}");
     connection.close().await.unwrap();

@@ -26,14 +26,15 @@ macro_rules! on_each_broker {
 }
 
 mod acknowledgements;
-mod blocked;
 mod channel_errors;
+mod concurrent;
 mod cuts;
 mod flow;
 mod handshake;
 mod large;
 mod lifecycle;
 mod mixed;
+mod protocol;
 mod returns;
 mod support;
 mod topology;
