@@ -26,6 +26,7 @@ macro_rules! on_each_broker {
 }
 
 mod acknowledgements;
+mod blocked;
 mod channel_errors;
 mod concurrent;
 mod cuts;

@@ -215,7 +215,7 @@ async fn error_of_one_channel_among_confirms_of_another(broker: &'static Broker)
         for (number, outcome) in outcomes.into_iter().enumerate() {
             let times = bodies
                 .iter()
-                .filter(|body| **body == Bytes::from(number.to_string()))
+                .filter(|body| ***body == *number.to_string().as_bytes())
                 .count();
             match outcome {
                 Outcome::Acked => {
