@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use amqp_client::config::Tls;
+use amqp_client::config::{Tls, Verify};
 use amqp_client::{ConnectOptions, Connection, Sasl, Uri};
 use amqp_tests::Version;
 use tracing_subscriber::fmt::MakeWriter;
@@ -153,6 +153,13 @@ async fn keys(node: &'static Node) -> Vec<String> {
     lines.into_iter().map(str::to_owned).collect()
 }
 
+async fn unverified(node: &'static Node) {
+    let address = node.usual_listener().await;
+    let options = ConnectOptions::new().address(address.ip().to_string(), address.port());
+    let options = options.tls(Tls::new().verify(Verify::None));
+    works(options).await.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn in_no_log_no_error_and_no_debug_output() {
     let log = Log::of_everything();
@@ -163,7 +170,12 @@ async fn in_no_log_no_error_and_no_debug_output() {
         uris(node).await;
         key_lines.extend(keys(node).await);
     }
+    unverified(node(Version::V4_0).await).await;
     let text = log.text();
+    assert!(
+        text.contains("certificate is not verified"),
+        "not verifying is not warned of"
+    );
     // It did hear something.
     for heard in [
         "connection.start-ok",
