@@ -7,7 +7,6 @@ use amqp_client::{
 };
 use amqp_tests::Broker;
 use amqp_tests::broker::Vhost;
-use bytes::Bytes;
 use futures_util::future::join_all;
 
 use crate::support::{
