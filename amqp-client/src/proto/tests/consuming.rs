@@ -264,6 +264,28 @@ fn the_server_cancels_a_consumer() {
 }
 
 #[test]
+fn a_cancelled_consumer_gets_what_was_under_way() {
+    let mut session = Session::open();
+    let id = session.channel();
+    let consumer = session.consumer(id, "c", false);
+    let request = session.conn.next_request();
+    let cancel = basic::Cancel {
+        consumer_tag: text("c"),
+        ..Default::default()
+    };
+    session.view(id).call(request, &cancel).expect("open");
+    session.feed(wire().deliver(1, "c", 1));
+    assert_eq!(session.deliveries()[0].0, consumer);
+    let consumer_tag = text("c");
+    session.feed(wire().method(1, basic::CancelOk { consumer_tag }));
+    assert!(matches!(session.events()[..], [Event::Reply(answered, Ok(_))] if answered == request));
+    session.sent();
+    session.feed(wire().deliver(1, "c", 2));
+    assert!(session.events().is_empty());
+    assert_eq!(session.sent(), ["1 basic.nack 2 requeue"]);
+}
+
+#[test]
 fn recover_takes_all_tags_away() {
     let mut session = Session::open();
     let id = session.channel();

@@ -95,6 +95,10 @@ fn heartbeats_do_not_gather_while_the_transport_takes_nothing() {
         session.now += seconds(1);
         session.feed_bytes(&[8, 0, 0, 0, 0, 0, 0, 0xce]);
         session.conn.handle_timeout(session.now);
+        assert!(
+            session.conn.poll_timeout() > Some(session.now),
+            "the owner would spin"
+        );
     }
     assert_eq!(session.conn.footprint().waiting, 8);
 }
