@@ -418,6 +418,7 @@ fn describe_frame(frame: &Frame<'_>) -> String {
                 BasicNack(nack) => settle(nack.delivery_tag, nack.multiple, nack.requeue),
                 BasicReject(reject) => settle(reject.delivery_tag, false, reject.requeue),
                 BasicCancel(cancel) => format!(" {}", cancel.consumer_tag),
+                BasicConsume(consume) if consume.no_wait => " no-wait".to_owned(),
                 ChannelClose(close) => format!(" {}", close.reply_code.0),
                 ConnectionClose(close) => format!(" {}", close.reply_code.0),
                 _ => String::new(),
