@@ -26,6 +26,7 @@ mod cuts;
 mod flow;
 mod handshake;
 mod properties;
+mod return_tags;
 mod returns;
 mod rpcs;
 mod transactions;
