@@ -1,10 +1,13 @@
 //! Transactions: all, nothing, refused, and nobody knows.
 
+use std::pin::pin;
+
 use amqp_client::codec::{MethodId, ReplyCode};
 use amqp_client::error::{CommitError, ErrorKind, Initiator, UsageError};
-use amqp_client::{Connection, Followed, Match, Message, TxChannel};
+use amqp_client::{Connection, Consume, Followed, Match, Message, TxChannel};
 use amqp_tests::Broker;
 use amqp_tests::proxy::{Ending, Link};
+use futures_util::StreamExt as _;
 
 use crate::support::{
     channel, connect, connect_through, declare, declare_full, drain, name, poll_once, raw, soon,
@@ -17,6 +20,7 @@ on_each_broker!(
     a_refused_publish_fails_the_commit,
     a_missing_exchange_fails_the_transaction,
     acks_belong_to_the_transaction,
+    acks_during_a_commit,
     cut_before_commit_ok,
     cut_before_the_commit_arrived,
     given_up_commit_closes_the_channel,
@@ -208,6 +212,43 @@ async fn acks_belong_to_the_transaction(broker: &'static Broker) {
     connection.close().await.unwrap();
 }
 
+/// Whatever comes before the answer to a commit ends the connection (504): an ack from elsewhere has to wait.
+async fn acks_during_a_commit(broker: &'static Broker) {
+    let vhost = broker.vhost("tx").await;
+    let connection = connect(&vhost.uri).await;
+    declare(&connection, "q").await;
+    declare(&connection, "r").await;
+    let mut raw = raw(broker.address(), &vhost).await;
+    for round in 0..20 {
+        raw.publish(1, "", "q", b"m").await;
+        let mut tx = tx_channel(&connection).await;
+        let mut consumer = tx.consume(Consume::new(name("q"))).await.unwrap();
+        let delivery = soon("a delivery", consumer.next()).await.unwrap().unwrap();
+        let acker = delivery.acker();
+        publish(&mut tx, "r", round..round + 1).await;
+        {
+            let mut commit = pin!(tx.commit());
+            assert!(poll_once(commit.as_mut()).await.is_pending());
+            acker.ack().unwrap();
+            soon("commit-ok", commit).await.unwrap();
+        }
+        // It is part of the next transaction.
+        match round % 2 {
+            0 => drop(soon("commit-ok", tx.commit()).await.unwrap()),
+            _ => drop(soon("rollback-ok", tx.rollback()).await.unwrap()),
+        }
+        tx.close().await.unwrap();
+        if round % 2 == 1 {
+            until("it is back", async || raw.message_count(1, "q").await == 1).await;
+            assert_eq!(drain(&mut raw, "q").await, ["m"]);
+        }
+        assert_eq!(raw.message_count(1, "q").await, 0);
+    }
+    assert_eq!(raw.message_count(1, "r").await, 20);
+    assert!(connection.is_open());
+    connection.close().await.unwrap();
+}
+
 /// Waits until the proxy has passed a tx.commit on.
 async fn commit_sent(link: &Link) {
     until("the commit is with the broker", async || {
@@ -273,7 +314,7 @@ async fn given_up_commit_closes_the_channel(broker: &'static Broker) {
     let mut tx = tx_channel(&connection).await;
     publish(&mut tx, "q", 0..3).await;
     {
-        let mut commit = std::pin::pin!(tx.commit());
+        let mut commit = pin!(tx.commit());
         assert!(poll_once(commit.as_mut()).await.is_pending());
     }
     let error = tx.commit().await.unwrap_err();
