@@ -156,20 +156,18 @@ impl ConfirmChannel {
     pub async fn wait_for_confirms(&self, deadline: Duration) -> Result<Counts, Error> {
         let core = self.methods.core();
         let seq = PublishSeq(self.status().last);
+        let mut waiter = SettleWaiter { core, key: None };
         let settled = poll_fn(|cx| {
-            match core
-                .shared()
-                .lock()
-                .poll_settled(core.slot, seq, cx.waker())
-            {
-                Some(counts) => Poll::Ready(counts),
-                None => Poll::Pending,
+            let mut state = core.shared().lock();
+            match state.poll_settled(core.slot, &mut waiter.key, seq, cx.waker()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
             }
         });
         match tokio::time::timeout(deadline, settled).await {
-            Ok(_) => {
+            Ok(()) => {
                 let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                // Looked at under this lock: others who wait on this handle may have told more since.
+                // Looked at under this lock: others who wait on this handle may have told some since.
                 let counts = self.status().counts;
                 let new = counts.since(&told);
                 *told = counts;
@@ -327,6 +325,21 @@ impl Drop for RoomWaiter<'_> {
             self.core
                 .shared()
                 .with(|state| state.remove_room_waiter(self.core.slot, key));
+        }
+    }
+}
+
+/// A place among those who wait for confirms.
+struct SettleWaiter<'a> {
+    core: &'a ChannelCore,
+    key: Option<u64>,
+}
+
+impl Drop for SettleWaiter<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let mut state = self.core.shared().lock();
+            state.forget_settle_waiter(self.core.slot, key);
         }
     }
 }

@@ -137,9 +137,15 @@ pub(crate) struct ChannelSlot {
     waiters: VecDeque<RoomWaiter>,
     next_waiter: u64,
     /// Who waits for confirms.
-    settle_waiters: Vec<(PublishSeq, Waker)>,
+    settle_waiters: Vec<SettleWaiter>,
     consumers: Vec<ConsumerId>,
     returns: ReturnsQueue,
+}
+
+struct SettleWaiter {
+    key: u64,
+    seq: PublishSeq,
+    waker: Waker,
 }
 
 struct RoomWaiter {
@@ -362,7 +368,7 @@ impl State {
         channel.closed = Some(closed.clone());
         channel.final_counts = counts;
         wakes.extend(channel.waiters.iter().map(|waiter| waiter.waker.clone()));
-        wakes.extend(channel.settle_waiters.drain(..).map(|(_, waker)| waker));
+        wakes.extend(channel.settle_waiters.drain(..).map(|waiter| waiter.waker));
         wakes.append(&mut channel.returns.wakers);
         for consumer in std::mem::take(&mut channel.consumers) {
             self.end_consumer(consumer, ConsumerEnd::ChannelClosed(closed.clone()), wakes);
@@ -605,34 +611,52 @@ impl State {
             .retain(|waiter| waiter.key != key);
     }
 
-    /// Waits until every publish up to `seq` has its outcome. `Some`: they have, and these are the counts.
+    /// Waits until every publish up to `seq` has its outcome; whether they have. The key names the waiter
+    /// until [`forget_settle_waiter`](Self::forget_settle_waiter).
     pub(crate) fn poll_settled(
         &mut self,
         slot: usize,
+        key: &mut Option<u64>,
         seq: PublishSeq,
         waker: &Waker,
-    ) -> Option<Counts> {
+    ) -> bool {
         let channel = &mut self.channels[slot];
         if channel.closed.is_some() {
-            return Some(channel.final_counts);
+            return true;
         }
         // While the connection closes there is no view: the channel's end is waited for.
         if let Ok(view) = self.conn.channel(channel.id)
             && view.settled_through(seq)
         {
-            return Some(view.confirm_status().unwrap_or_default().counts);
+            return true;
         }
-        // One entry a task, however often it asks: it is woken for the first of what it waits for.
-        match channel
-            .settle_waiters
-            .iter_mut()
-            .find(|(_, known)| known.will_wake(waker))
-        {
-            Some((known, _)) => *known = (*known).min(seq),
-            None => channel.settle_waiters.push((seq, waker.clone())),
+        let waker = waker.clone();
+        match key.and_then(|key| {
+            channel
+                .settle_waiters
+                .iter_mut()
+                .find(|waiter| waiter.key == key)
+        }) {
+            Some(waiter) => waiter.waker = waker,
+            None => {
+                let new = *key.get_or_insert(channel.next_waiter);
+                channel.next_waiter += 1;
+                channel.settle_waiters.push(SettleWaiter {
+                    key: new,
+                    seq,
+                    waker,
+                });
+            }
         }
         self.await_channel(slot);
-        None
+        false
+    }
+
+    /// It waits no more.
+    pub(crate) fn forget_settle_waiter(&mut self, slot: usize, key: u64) {
+        self.channels[slot]
+            .settle_waiters
+            .retain(|waiter| waiter.key != key);
     }
 
     /// How the publishes of a channel in confirm mode stand.
@@ -644,9 +668,7 @@ impl State {
                 ..ConfirmStatus::default()
             };
         }
-        let view = self.conn.channel(channel.id).ok();
-        view.and_then(|view| view.confirm_status())
-            .unwrap_or_default()
+        self.conn.confirm_status(channel.id).unwrap_or_default()
     }
 
     fn await_channel(&mut self, slot: usize) {
@@ -681,12 +703,12 @@ impl State {
                 }
             }
             if let Ok(view) = view {
-                let settled = |(seq, _): &mut (PublishSeq, Waker)| view.settled_through(*seq);
+                let settled = |waiter: &mut SettleWaiter| view.settled_through(waiter.seq);
                 wakes.extend(
                     channel
                         .settle_waiters
                         .extract_if(.., settled)
-                        .map(|(_, waker)| waker),
+                        .map(|waiter| waiter.waker),
                 );
             }
             !channel.waiters.is_empty() || !channel.settle_waiters.is_empty()

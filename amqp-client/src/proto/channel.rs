@@ -23,6 +23,7 @@ use super::event::{ChannelId, ConsumerId, Event, Events, Reply, RequestError};
 use super::outgoing::{Backlog, Outgoing};
 use super::rpc::{Abandoned, RequestId, Rpc, RpcQueue};
 use super::transaction::Transaction;
+use super::view::ConfirmStatus;
 use crate::error::{CloseCause, Closed, Violation};
 use crate::message::Publication;
 use crate::outcome::Counts;
@@ -129,6 +130,19 @@ impl<P> Channel<P> {
     /// Whether publishes on it wait for their outcome.
     pub(super) fn has_unsettled(&self) -> bool {
         matches!(&self.mode, Mode::Confirm(tracker) if !tracker.all_settled())
+    }
+
+    /// How its publishes stand; `None` where it is not in confirm mode.
+    pub(super) fn confirm_status(&self) -> Option<ConfirmStatus> {
+        let Mode::Confirm(tracker) = &self.mode else {
+            return None;
+        };
+        Some(ConfirmStatus {
+            in_flight: tracker.in_flight(),
+            bytes_in_flight: tracker.bytes_in_flight(),
+            last: tracker.next_seq().0 - 1,
+            counts: tracker.counts(),
+        })
     }
 
     // ----- methods -----

@@ -21,7 +21,7 @@ use super::handshake::{Handshake, ServerInfo};
 use super::heartbeat::Heartbeat;
 use super::outgoing::{Batch, Outgoing};
 use super::rpc::{RequestId, Rpc, RpcQueue};
-use super::view::{ChannelView, Refusal};
+use super::view::{ChannelView, ConfirmStatus, Refusal};
 use crate::config::ConnectOptions;
 use crate::error::{Closed, UsageError, Violation};
 use crate::negotiate::Negotiated;
@@ -157,6 +157,14 @@ impl<P> Connection<P> {
     /// How many channels hold a number.
     pub fn open_channels(&self) -> usize {
         self.channels.iter().flatten().count()
+    }
+
+    /// How the publishes of a channel in confirm mode stand, also while the connection closes; `None` in
+    /// another mode, and once the channel is over.
+    pub fn confirm_status(&self, id: ChannelId) -> Option<ConfirmStatus> {
+        let slot = self.channels.get(usize::from(id.number).wrapping_sub(1))?;
+        let channel = slot.as_deref().filter(|channel| channel.id == id)?;
+        channel.confirm_status()
     }
 
     /// Whether the peer makes us owe it more than it takes. It is not to be read from while that is so.

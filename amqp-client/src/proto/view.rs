@@ -164,15 +164,7 @@ impl<'a, P> ChannelView<'a, P> {
 
     /// How the publishes of a channel in confirm mode stand; `None` in another mode.
     pub fn confirm_status(&self) -> Option<ConfirmStatus> {
-        let Mode::Confirm(tracker) = &self.channel.mode else {
-            return None;
-        };
-        Some(ConfirmStatus {
-            in_flight: tracker.in_flight(),
-            bytes_in_flight: tracker.bytes_in_flight(),
-            last: tracker.next_seq().0 - 1,
-            counts: tracker.counts(),
-        })
+        self.channel.confirm_status()
     }
 
     /// How many entries are kept for what waits for confirms, for tests of what must not grow.

@@ -79,10 +79,14 @@ impl<P> Connection<P> {
     pub fn handle_transport_end(&mut self, written: u64, cause: CloseCause) {
         let closed = match &self.state {
             // The close-ok may never come; that the stream ends says as much.
-            State::Closing { closed, .. } => closed.clone(),
-            State::Handshake { .. } | State::Open | State::Draining { .. } | State::Closed(_) => {
-                Arc::new(Closed::by_transport(cause))
-            }
+            State::Closing {
+                closed, sent: true, ..
+            } => closed.clone(),
+            State::Handshake { .. }
+            | State::Open
+            | State::Draining { .. }
+            | State::Closing { sent: false, .. }
+            | State::Closed(_) => Arc::new(Closed::by_transport(cause)),
         };
         self.terminate_after(written, closed);
     }
