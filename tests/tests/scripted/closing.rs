@@ -553,3 +553,21 @@ async fn one_channel_too_many() {
     let (_third, again) = plain_channel(&mut peer, &connection).await;
     assert_eq!(again, on);
 }
+
+/// The stream ends before our close could be sent: that is no close that was answered.
+#[tokio::test(start_paused = true)]
+async fn connection_that_breaks_before_our_close_is_sent() {
+    let (mut peer, connection) =
+        connected_with(1024, Greeting::default(), ConnectOptions::new()).await;
+    let (channel, _) = plain_channel(&mut peer, &connection).await;
+    channel
+        .publish("", "q", Message::new(vec![0; 900_000]))
+        .await
+        .unwrap();
+    let mut close = Box::pin(connection.close());
+    assert!(poll_once(close.as_mut()).0.is_pending());
+    settle().await;
+    drop(peer);
+    let error = close.await.unwrap_err();
+    assert_eq!(error.closed().unwrap().initiator, Initiator::Transport);
+}

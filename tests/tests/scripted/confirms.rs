@@ -376,3 +376,76 @@ async fn nothing_is_added_to_a_message_that_was_not_asked_for() {
     peer.send_ack(on, 1, false).await;
     assert_eq!(words(&outcomes(confirms).await), ["acked"]);
 }
+
+/// Many tasks on several threads publish on one channel: each gets the outcome of its own message, whatever the order
+/// of publishes, returns and confirms.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_publish_on_one_channel() {
+    const TASKS: usize = 8;
+    const EACH: usize = 500;
+    /// What the broker says to the message with this number, which the client does not know.
+    fn verdict(number: usize) -> &'static str {
+        match number * 7919 % 10 {
+            0 => "nacked",
+            1 | 2 => "returned",
+            _ => "acked",
+        }
+    }
+    let options = ConfirmOptions::default().max_in_flight(64);
+    let (mut peer, _connection, channel, on) = confirming_with(options).await;
+    let broker = tokio::spawn(async move {
+        let mut seen = 0;
+        let mut waiting: Vec<(u64, &str)> = Vec::new();
+        while seen < TASKS * EACH {
+            let publish = peer.expect_publish().await;
+            seen += 1;
+            let number: usize = std::str::from_utf8(&publish.body).unwrap().parse().unwrap();
+            let verdict = verdict(number);
+            if verdict == "returned" {
+                return_it(&mut peer, &publish).await;
+            }
+            waiting.push((seen as u64, verdict));
+            // Some at a time: the refused ones first, then the last, then all up to it.
+            if waiting.len() == 32 || seen == TASKS * EACH {
+                for (tag, _) in waiting.iter().filter(|(_, verdict)| *verdict == "nacked") {
+                    peer.send_nack(on, *tag, false).await;
+                }
+                let (last, verdict) = waiting[waiting.len() - 1];
+                if verdict != "nacked" {
+                    peer.send_ack(on, last, false).await;
+                }
+                peer.send_ack(on, last, true).await;
+                waiting.clear();
+            }
+        }
+        peer
+    });
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let channel = channel.clone();
+            tokio::spawn(async move {
+                let mut confirms = Vec::new();
+                for index in 0..EACH {
+                    let number = task * EACH + index;
+                    let message = mandatory(number.to_string());
+                    let confirm = channel.publish("orders", "key", message).await.unwrap();
+                    confirms.push((number, tokio::spawn(confirm)));
+                }
+                for (number, confirm) in confirms {
+                    let outcome = confirm.await.unwrap();
+                    assert_eq!(word(&outcome), verdict(number), "{number}");
+                    if !outcome.is_acked() {
+                        assert_eq!(body(outcome), number.to_string());
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let _peer = broker.await.unwrap();
+    let status = channel.status();
+    assert_eq!((status.in_flight, status.last), (0, (TASKS * EACH) as u64));
+    assert_eq!((status.counts.nacked, status.counts.returned), (400, 800));
+}

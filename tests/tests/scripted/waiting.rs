@@ -848,3 +848,102 @@ async fn events_end_with_the_connection() {
 async fn question_mark_keeps_the_message(channel: &ConfirmChannel) -> Result<Outcome, Error> {
     Ok(channel.publish("e", "k", mandatory("1")).await?.await)
 }
+
+/// The counts stay right while the connection closes, though nothing can be asked of the channel any more.
+#[tokio::test(start_paused = true)]
+async fn counts_are_told_while_the_connection_closes() {
+    let (mut peer, connection, channel, on) = confirming().await;
+    let confirms = publish_all(&mut peer, &channel, &["1", "2"]).await;
+    peer.send_ack(on, 2, true).await;
+    join_all(confirms).await;
+    let mut close = Box::pin(connection.close());
+    assert!(poll_once(close.as_mut()).0.is_pending());
+    peer.expect::<connection::Close>(0).await;
+    let status = channel.status();
+    assert_eq!((status.counts.acked, status.last), (2, 2));
+    let other = channel.clone();
+    let closing = async {
+        peer.send(0, connection::CloseOk {}).await;
+        peer.expect_end().await;
+    };
+    let (counts, closed, ()) = tokio::join!(other.wait_for_confirms(MINUTE), close, closing);
+    closed.unwrap();
+    assert_eq!(counts.unwrap(), acked(2));
+    assert_eq!(channel.status().counts.acked, 2);
+}
+
+/// channel.flow: the server asks for a pause on one channel.
+#[tokio::test(start_paused = true)]
+async fn publishes_wait_while_the_server_stops_the_flow() {
+    let (mut peer, connection, channel, on) = confirming().await;
+    let (other, other_on) =
+        confirm_channel(&mut peer, &connection, ConfirmOptions::default()).await;
+    let flow = |active| amqp_client::codec::channel::Flow {
+        active,
+        ..Default::default()
+    };
+    peer.send(on, flow(false)).await;
+    let ok: amqp_client::codec::channel::FlowOk = peer.expect(on).await;
+    assert!(!ok.active);
+    assert_eq!(
+        given_back(channel.try_publish("e", "k", mandatory("0"))).0,
+        NotSent::Full
+    );
+    let waiting = tokio::spawn({
+        let channel = channel.clone();
+        async move { publish(&channel, "1").await.unwrap().await }
+    });
+    // Others are not concerned.
+    let kept = publish(&other, "other").await.unwrap();
+    assert_eq!(peer.expect_publish().await.channel, other_on);
+    peer.send_ack(other_on, 1, false).await;
+    assert_eq!(kept.await, Outcome::Acked);
+    peer.expect_silence(Duration::from_secs(10)).await;
+    peer.send(on, flow(true)).await;
+    let ok: amqp_client::codec::channel::FlowOk = peer.expect(on).await;
+    assert!(ok.active);
+    assert_eq!(peer.expect_publish().await.body, "1");
+    peer.send_ack(on, 1, false).await;
+    assert_eq!(waiting.await.unwrap(), Outcome::Acked);
+}
+
+/// What no broker would take is refused before it has a number: those that follow are confirmed by theirs.
+#[tokio::test(start_paused = true)]
+async fn message_that_cannot_be_sent_uses_no_number() {
+    let (mut peer, _connection, channel, on) = confirming().await;
+    let long = "x".repeat(256);
+    let refused = [
+        channel.publish(long.clone(), "k", mandatory("a")).await,
+        channel.publish("e", long.clone(), mandatory("a")).await,
+        channel
+            .publish("e", "k", mandatory("a").message_id(long.clone()))
+            .await,
+        channel
+            .publish("e", "k", mandatory("a").header(long.clone(), 1_i32))
+            .await,
+        channel
+            .publish("e", "k", mandatory("a").header("h", f64::NAN))
+            .await,
+        channel
+            .publish("e", "k", mandatory("a").header("h", f64::INFINITY))
+            .await,
+        channel
+            .publish("e", "k", mandatory("a").header("h", "x".repeat(140_000)))
+            .await,
+        channel.try_publish("e", "k", mandatory("a").reply_to(long)),
+    ];
+    for refused in refused {
+        let error = refused.expect_err("no broker would take it");
+        assert!(matches!(error.reason, NotSent::Usage(_)), "{error}");
+        assert_eq!(error.publication.message.body(), "a".as_bytes());
+    }
+    let status = channel.status();
+    assert_eq!(
+        (status.last, status.in_flight, status.bytes_in_flight),
+        (0, 0, 0)
+    );
+    let confirm = publish(&channel, "b").await.unwrap();
+    assert_eq!(peer.expect_publish().await.body, "b");
+    peer.send_nack(on, 1, false).await;
+    assert!(matches!(confirm.await, Outcome::Nacked(_)));
+}
