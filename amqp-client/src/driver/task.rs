@@ -184,6 +184,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
         };
         let read = may_read && self.read(cx, now);
         if wrote || read {
+            // Time goes on while a peer has always more to send. After reading: what has come counts as heard.
+            let due = |at| at <= now;
+            if self.shared.lock().conn.poll_timeout().is_some_and(due) {
+                self.shared
+                    .with_task(|state| state.conn.handle_timeout(now));
+            }
             return Poll::Ready(());
         }
         if let Some(error) = self.write_error.take() {
