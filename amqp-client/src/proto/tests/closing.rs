@@ -1,5 +1,5 @@
 use super::*;
-use crate::error::Initiator;
+use crate::error::{Initiator, Violation};
 
 fn with_publish() -> (Session, ChannelId) {
     let mut session = Session::open();
@@ -256,6 +256,47 @@ fn after_a_violation_what_was_not_handed_out_is_not_sent() {
     let events = session.events();
     assert_eq!(closed(&events).code, ReplyCode::UNEXPECTED_FRAME);
     session.assert_over();
+}
+
+/// Where the bytes that do not decode are, when these go before them.
+fn offset_of_garbage(before: Wire) -> u64 {
+    let mut session = Session::open();
+    session.channel();
+    session.feed(before);
+    session.events();
+    session.feed_bytes(&[9; 8]);
+    // A close-ok could not be told from the rest.
+    assert_eq!(session.sent(), ["0 connection.close 501"]);
+    let events = session.events();
+    let cause = closed(&events).cause.clone();
+    session.assert_over();
+    match cause {
+        Some(CloseCause::Violation(Violation::Decode(error))) => error.offset,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn garbage_ends_the_connection_and_is_told_by_its_offset() {
+    let start = offset_of_garbage(wire());
+    let large = || wire().content(1, basic::Return::default(), &Properties::EMPTY, &[7; 4000]);
+    let shared = || {
+        let header = amqp_codec::ContentHeader {
+            class_id: 60,
+            body_size: 20_000,
+            ..Default::default()
+        };
+        let mut payload = Vec::new();
+        header.encode(&mut payload).expect("short");
+        let method = wire().method(1, basic::Return::default());
+        method
+            .raw(frame::HEADER, 1, &payload)
+            .raw(frame::BODY, 1, &[7; 20_000])
+    };
+    for before in [large, shared as fn() -> Wire] {
+        let len = before().0.len() as u64;
+        assert_eq!(offset_of_garbage(before()), start + len);
+    }
 }
 
 #[test]

@@ -251,6 +251,19 @@ fn who_makes_us_owe_replies_without_taking_them_is_not_read_from() {
     assert_eq!(session.conn.footprint().waiting, 0);
 }
 
+#[test]
+fn what_is_owed_goes_with_its_channel() {
+    let mut session = Session::open_with(options().outgoing_buffer(1000), tune());
+    let id = session.channel();
+    session.publish(id, plain(vec![0; 1_000_000]));
+    for _ in 0..1000 {
+        session.feed(wire().method(1, channel::Flow::default()));
+    }
+    assert!(session.conn.is_overfull());
+    session.feed(wire().channel_close(1, ReplyCode::NOT_FOUND, "no"));
+    assert!(!session.conn.is_overfull());
+}
+
 fn refused(session: &mut Session, id: ChannelId, message: Message) -> UsageError {
     let before = message.clone();
     let published = session.try_publish(id, publication(message.clone()));
