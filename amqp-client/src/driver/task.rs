@@ -178,15 +178,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
     fn poll_round(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let wrote = self.write(cx, now);
         self.flush(cx);
-        let may_read = {
+        let (may_read, due) = {
             let state = self.shared.lock();
-            !state.conn.is_overfull() && !state.is_stalled()
+            let may_read = !state.conn.is_overfull() && !state.is_stalled();
+            let due = state.conn.poll_timeout().is_some_and(|at| at <= now);
+            (may_read, due)
         };
         let read = may_read && self.read(cx, now);
         if wrote || read {
             // Time goes on while a peer has always more to send. After reading: what has come counts as heard.
-            let due = |at| at <= now;
-            if self.shared.lock().conn.poll_timeout().is_some_and(due) {
+            if due {
                 self.shared
                     .with_task(|state| state.conn.handle_timeout(now));
             }
