@@ -264,6 +264,7 @@ pub fn encode_method<M: MethodFields>(
 }
 
 /// A method frame with a payload of `len` bytes, without the frame-end.
+#[inline]
 pub(crate) fn put_method<M: MethodFields>(
     channel: u16,
     method: &M,

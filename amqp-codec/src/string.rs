@@ -77,6 +77,7 @@ impl<'a> ShortStr<'a> {
         Self(ByteStr::Borrowed(bytes))
     }
 
+    #[inline]
     fn checked(bytes: ByteStr<'a>) -> Result<Self, TooLong> {
         match bytes.as_bytes().len() {
             0..=Self::MAX_LEN => Ok(Self(bytes)),
@@ -90,6 +91,7 @@ impl<'a> ShortStr<'a> {
     }
 
     /// Writes the length octet and the bytes. Like all of [`BufMut`], panics when a fixed buffer is too small.
+    #[inline]
     pub fn encode(&self, buf: &mut impl BufMut) {
         let bytes = self.as_bytes();
         // Every way to make one checks the length.
@@ -220,6 +222,7 @@ macro_rules! short_from {
         impl<'a> TryFrom<$source> for ShortStr<'a> {
             type Error = TooLong;
 
+            #[inline]
             fn try_from(source: $source) -> Result<Self, TooLong> {
                 Self::checked(source.into())
             }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use amqp_codec::{ShortStr, TooLong};
+use tracing::Level;
 
 use super::Methods;
 use super::channel::{ChannelCore, addressed};
@@ -101,7 +102,9 @@ impl ConfirmChannel {
     #[inline]
     fn publish_now(&self, unsent: &mut Option<Publication>) -> Result<Confirm, NotSent> {
         let core = self.methods.core();
-        trace_publish(core, unsent);
+        if tracing::level_enabled!(Level::TRACE) {
+            trace_publish(core, unsent);
+        }
         let (key, seq) = try_once(core, unsent, &State::publish)?;
         Ok(Confirm {
             core: core.clone(),
@@ -221,7 +224,9 @@ impl Future for Confirm {
         match outcome {
             Some(outcome) => {
                 self.key = None;
-                trace_outcome(&self, &outcome);
+                if tracing::level_enabled!(Level::TRACE) {
+                    trace_outcome(&self, &outcome);
+                }
                 Poll::Ready(outcome)
             }
             None => Poll::Pending,
@@ -344,6 +349,7 @@ impl Drop for SettleWaiter<'_> {
     }
 }
 
+#[cold]
 fn trace_publish(core: &ChannelCore, unsent: &Option<Publication>) {
     let Some(Publication {
         exchange,
@@ -365,6 +371,7 @@ fn trace_publish(core: &ChannelCore, unsent: &Option<Publication>) {
     );
 }
 
+#[cold]
 fn trace_outcome(confirm: &Confirm, outcome: &Outcome) {
     let channel = confirm.core.id.number;
     let outcome = match outcome {

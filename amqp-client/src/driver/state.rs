@@ -1,6 +1,6 @@
 //! What the handles and the task share.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -99,13 +99,15 @@ pub(crate) type PublishKey = usize;
 pub(crate) struct State {
     pub(crate) conn: Connection<PublishKey>,
     publishes: Slab<PublishSlot>,
+    /// Empty, and kept for its memory: publishes that were settled, on the way to their slots.
+    settled: Vec<(PublishKey, Outcome)>,
     requests: HashMap<RequestId, RequestSlot>,
     /// The cancels that are not answered yet: they take effect whoever waits for their answer.
     cancels: HashMap<RequestId, ConsumerId>,
     pub(crate) channels: Slab<ChannelSlot>,
     /// The slots of the channels that are open, by number.
     by_number: HashMap<u16, usize>,
-    consumers: HashMap<ConsumerId, ConsumerSlot>,
+    consumers: BTreeMap<ConsumerId, ConsumerSlot>,
     /// Consumers over their budget that stop the reading until they are read.
     stalled: usize,
     events: broadcast::Sender<api::Event>,
@@ -196,11 +198,12 @@ impl State {
         State {
             conn,
             publishes: Slab::new(),
+            settled: Vec::new(),
             requests: HashMap::new(),
             cancels: HashMap::new(),
             channels: Slab::new(),
             by_number: HashMap::new(),
-            consumers: HashMap::new(),
+            consumers: BTreeMap::new(),
             stalled: 0,
             events: broadcast::Sender::new(EVENTS_KEPT),
             handshake: None,
@@ -224,9 +227,8 @@ impl State {
 
     /// Hands out what has happened; whoever is to be woken goes into `wakes`.
     pub(super) fn hand_out_events(&mut self, wakes: &mut Vec<Waker>) {
-        while let Some((key, outcome)) = self.conn.poll_settled() {
-            self.settled(key, outcome, wakes);
-        }
+        self.conn.take_settled(&mut self.settled);
+        self.hand_out_settled(wakes);
         while let Some(event) = self.conn.poll_event() {
             self.hand_out(event, wakes);
         }
@@ -235,7 +237,10 @@ impl State {
 
     fn hand_out(&mut self, event: Event<PublishKey>, wakes: &mut Vec<Waker>) {
         match event {
-            Event::Settled(key, outcome) => self.settled(key, outcome, wakes),
+            Event::Settled(key, outcome) => {
+                self.settled.push((key, outcome));
+                self.hand_out_settled(wakes);
+            }
             Event::Delivered(consumer, delivery) => self.delivered(consumer, delivery, wakes),
             Event::Reply(request, result) => {
                 if let (Some(consumer), Ok(_)) = (self.cancels.remove(&request), &result) {
@@ -494,21 +499,11 @@ impl State {
         unsent: &mut Option<Publication>,
         key: PublishKey,
     ) -> Result<Option<PublishSeq>, NotSent> {
-        let channel = self.channels[slot].id;
-        let refused = match (self.conn.channel(channel), unsent.as_ref()) {
-            (Ok(mut view), Some(publication)) => match view.admit(&publication.message) {
-                Ok(admitted) => {
-                    return Ok(unsent
-                        .take()
-                        .and_then(|unsent| admitted.publish(unsent, key)));
-                }
-                Err(reason) => reason,
-            },
-            (Err(error), _) => error.into(),
-            // It was sent before.
-            (Ok(_), None) => return Ok(None),
+        let sent = match self.conn.channel(self.channels[slot].id) {
+            Ok(mut view) => view.publish(unsent, key),
+            Err(error) => Err(error.into()),
         };
-        Err(self.explain_not_sent(slot, refused))
+        sent.map_err(|reason| self.explain_not_sent(slot, reason))
     }
 
     #[cold]
@@ -519,6 +514,14 @@ impl State {
         }
     }
 
+    fn hand_out_settled(&mut self, wakes: &mut Vec<Waker>) {
+        let mut settled = std::mem::take(&mut self.settled);
+        for (key, outcome) in settled.drain(..) {
+            self.settled(key, outcome, wakes);
+        }
+        self.settled = settled;
+    }
+
     #[inline]
     fn settled(&mut self, key: PublishKey, outcome: Outcome, wakes: &mut Vec<Waker>) {
         let Some(slot) = self.publishes.get_mut(key) else {
@@ -526,7 +529,9 @@ impl State {
         };
         match slot {
             PublishSlot::Waiting(waker) => {
-                wakes.extend(waker.take());
+                if let Some(waker) = waker.take() {
+                    wakes.push(waker);
+                }
                 *slot = PublishSlot::Settled(outcome);
             }
             PublishSlot::Dropped(channel) => {
@@ -577,11 +582,13 @@ impl State {
     /// Why a publish has to wait on this channel, if somebody waits for room there already.
     #[inline]
     pub(crate) fn why_queue(&self, slot: usize) -> Option<NotSent> {
-        let why = match self.conn.blocked() {
+        if self.channels[slot].waiters.is_empty() {
+            return None;
+        }
+        Some(match self.conn.blocked() {
             Some(_) => NotSent::Blocked,
             None => NotSent::Full,
-        };
-        (!self.channels[slot].waiters.is_empty()).then_some(why)
+        })
     }
 
     /// Queues for room.

@@ -257,11 +257,11 @@ impl<P> Channel<P> {
 
     // ----- publishing -----
 
-    /// Puts a message in the outgoing buffer, whole. The caller has checked that it may go.
+    /// Takes a message and puts it in the outgoing buffer, whole. The caller has checked that it may go.
     #[inline]
     pub(super) fn publish(
         &mut self,
-        publication: Publication,
+        unsent: &mut Option<Publication>,
         keep: P,
         shared: &mut Shared<'_, P>,
     ) -> Option<PublishSeq> {
@@ -270,12 +270,12 @@ impl<P> Channel<P> {
             exchange,
             routing_key,
             message,
-        } = &publication;
+        } = unsent.as_ref()?;
         let (seq, tagged) = match &self.mode {
             Mode::Confirm(tracker) => (Some(tracker.next_seq()), tracker.tagged(message)),
             Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => (None, None),
         };
-        let properties = tagged.as_ref().or(message.set_properties());
+        let properties = tagged.as_deref().or(message.set_properties());
         let publish = basic::Publish {
             exchange: exchange.as_borrowed(),
             routing_key: routing_key.as_borrowed(),
@@ -283,19 +283,28 @@ impl<P> Channel<P> {
             ..Default::default()
         };
         let body = message.body();
+        let body_len = body.len() as u64;
         let head_len = content::head_len(&publish, properties);
         let head = |mut buf: &mut [u8]| {
-            content::encode_head(number, &publish, properties, body.len() as u64, &mut buf)
-                .expect("headers were checked to fit a frame");
+            match properties {
+                None => content::encode_publish(number, &publish, body_len, buf),
+                Some(properties) => {
+                    content::encode_head(number, &publish, properties, body_len, &mut buf)
+                }
+            }
+            .expect("headers were checked to fit a frame");
         };
         let mark = seq.map(|seq| seq.0);
         let start = shared
             .outgoing
             .content(number, &mut self.backlog, mark, head_len, head, body);
-        let Mode::Confirm(tracker) = &mut self.mode else {
-            return None;
-        };
-        Some(tracker.publish(publication, start.unwrap_or(u64::MAX), keep))
+        let publication = unsent.take()?;
+        match &mut self.mode {
+            Mode::Confirm(tracker) => {
+                Some(tracker.publish(publication, start.unwrap_or(u64::MAX), keep))
+            }
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => None,
+        }
     }
 
     // ----- consuming -----
@@ -386,8 +395,10 @@ impl<P> Channel<P> {
         }
     }
 
+    #[inline]
     pub(super) fn close_if_settled(&mut self, shared: &mut Shared<'_, P>) {
-        if let State::Open = self.state
+        if self.close_when_settled.is_some()
+            && let State::Open = self.state
             && !self.has_unsettled()
             && let Some((code, text)) = self.close_when_settled.take()
         {

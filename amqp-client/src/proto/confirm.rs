@@ -199,14 +199,20 @@ impl<P> ConfirmTracker<P> {
     }
 
     /// The properties the next publish goes with, where its return is to carry its number.
-    pub(crate) fn tagged(&self, message: &Message) -> Option<Properties<'static>> {
-        if !self.options.tag_returns || !message.is_mandatory() {
-            return None;
+    #[inline]
+    pub(crate) fn tagged(&self, message: &Message) -> Option<Box<Properties<'static>>> {
+        match self.options.tag_returns && message.is_mandatory() {
+            true => self.with_tag(message),
+            false => None,
         }
+    }
+
+    #[cold]
+    fn with_tag(&self, message: &Message) -> Option<Box<Properties<'static>>> {
         let number = self.next_seq().0.to_string();
         let with_tag = message.clone().header(super::RETURN_TAG, number);
         let valid = with_tag.invalid_property().is_none();
-        valid.then(|| with_tag.properties().clone())
+        valid.then(|| Box::new(with_tag.properties().clone()))
     }
 
     /// Whether every publish up to this one has its outcome.
@@ -220,6 +226,7 @@ impl<P> ConfirmTracker<P> {
     }
 
     /// Registers a publish whose first byte is at `start` of the outgoing stream.
+    #[inline]
     pub(crate) fn publish(&mut self, publication: Publication, start: u64, keep: P) -> PublishSeq {
         self.bytes += publication.message.body().len();
         PublishSeq(self.open.push(Pending {
@@ -239,6 +246,7 @@ impl<P> ConfirmTracker<P> {
 
     /// The broker acked or nacked one publish, or all up to it. The first word on each tag counts:
     /// `multiple` may cover tags that were acked or nacked one by one (seen from RabbitMQ).
+    #[inline]
     pub(crate) fn recv_confirm(
         &mut self,
         tag: u64,
@@ -442,9 +450,22 @@ impl<P> ConfirmTracker<P> {
 }
 
 impl<P> Pending<P> {
+    #[inline]
     fn confirm(self, verdict: Verdict, counts: &mut Counts) -> (P, Outcome) {
-        let outcome = match (self.returned, verdict) {
-            (Some(note), verdict) => {
+        match (&self.returned, verdict) {
+            (None, Verdict::Ack) => {
+                counts.acked += 1;
+                (self.keep, Outcome::Acked)
+            }
+            (None, Verdict::Nack) | (Some(_), _) => self.confirm_to_give_back(verdict, counts),
+        }
+    }
+
+    /// With an outcome that the message comes back with.
+    #[cold]
+    fn confirm_to_give_back(self, verdict: Verdict, counts: &mut Counts) -> (P, Outcome) {
+        let outcome = match self.returned {
+            Some(note) => {
                 counts.returned += 1;
                 let followed = match verdict {
                     Verdict::Ack => Followed::Ack,
@@ -452,11 +473,7 @@ impl<P> Pending<P> {
                 };
                 note.into_outcome(self.publication, followed)
             }
-            (None, Verdict::Ack) => {
-                counts.acked += 1;
-                Outcome::Acked
-            }
-            (None, Verdict::Nack) => {
+            None => {
                 counts.nacked += 1;
                 Outcome::Nacked(Box::new(self.publication))
             }

@@ -234,16 +234,13 @@ impl<P> Connection<P> {
     /// The channel, or the connection, is not open any more.
     #[inline]
     pub fn channel(&mut self, id: ChannelId) -> Result<ChannelView<'_, P>, UsageError> {
-        if let State::Handshake { .. } | State::Closing { .. } | State::Closed(_) = self.state {
-            self.check_open()?;
-        }
         let refusal = match &self.state {
+            State::Open if self.blocked.is_none() => Refusal::None,
+            State::Open => Refusal::Blocked,
             State::Draining { closed, .. } => Refusal::Closing(closed),
-            State::Handshake { .. } | State::Open | State::Closing { .. } | State::Closed(_) => {
-                match self.blocked {
-                    Some(_) => Refusal::Blocked,
-                    None => Refusal::None,
-                }
+            State::Handshake { .. } => return Err(UsageError::NotConnected),
+            State::Closing { closed, .. } | State::Closed(closed) => {
+                return Err(UsageError::ConnectionClosed(closed.clone()));
             }
         };
         let slot = self
@@ -494,10 +491,10 @@ impl<P> Connection<P> {
         self.events.pop_front()
     }
 
-    /// The next publish that has its outcome, and the outcome: what [`poll_event`](Self::poll_event) gives
-    /// as [`Event::Settled`], before everything else, at less cost.
-    pub fn poll_settled(&mut self) -> Option<(P, Outcome)> {
-        self.events.pop_settled()
+    /// The publishes that have their outcome, in exchange for an empty vector: what
+    /// [`poll_event`](Self::poll_event) gives as [`Event::Settled`], before everything else, at less cost.
+    pub fn take_settled(&mut self, taken: &mut Vec<(P, Outcome)>) {
+        self.events.take_settled(taken);
     }
 
     /// How much is kept, for tests of what must not grow.

@@ -1,6 +1,6 @@
 //! The consumers of one channel, and the deliveries that wait to be settled.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use amqp_codec::ShortStr;
 
@@ -12,7 +12,8 @@ use crate::error::Violation;
 /// Who gets what is delivered on a channel, and which of it is unsettled.
 #[derive(Debug)]
 pub(super) struct Consumers {
-    by_tag: HashMap<ShortStr<'static>, Consumer>,
+    /// Channels have few consumers: comparing costs less than hashing.
+    by_tag: BTreeMap<ShortStr<'static>, Consumer>,
     /// Deliveries that wait for their ack, nack or reject.
     unsettled: TagRing<()>,
     /// basic.recover is on the wire: what still comes before its answer goes back to its queue with the rest.
@@ -29,7 +30,7 @@ struct Consumer {
 impl Consumers {
     pub(super) fn new() -> Self {
         Consumers {
-            by_tag: HashMap::new(),
+            by_tag: BTreeMap::new(),
             unsettled: TagRing::new(),
             recovering: false,
         }

@@ -59,20 +59,21 @@ pub enum Event<P> {
 pub(super) struct Events<P> {
     /// Publishes with their outcomes, apart from the rest: they are many, and small. They go first, so that
     /// the end of a channel comes after the outcomes of its publishes.
-    settled: VecDeque<(P, Outcome)>,
+    settled: Vec<(P, Outcome)>,
     other: VecDeque<Event<P>>,
 }
 
 impl<P> Events<P> {
     pub(super) fn new() -> Self {
         Events {
-            settled: VecDeque::new(),
+            settled: Vec::new(),
             other: VecDeque::new(),
         }
     }
 
+    #[inline]
     pub(super) fn settled(&mut self, keep: P, outcome: Outcome) {
-        self.settled.push_back((keep, outcome));
+        self.settled.push((keep, outcome));
     }
 
     pub(super) fn push_back(&mut self, event: Event<P>) {
@@ -83,15 +84,20 @@ impl<P> Events<P> {
         self.other.extend(events);
     }
 
-    pub(super) fn pop_settled(&mut self) -> Option<(P, Outcome)> {
-        self.settled.pop_front()
+    /// Exchanges the settled publishes for an empty vector.
+    pub(super) fn take_settled(&mut self, taken: &mut Vec<(P, Outcome)>) {
+        debug_assert!(taken.is_empty(), "what was taken before is handed out");
+        std::mem::swap(&mut self.settled, taken);
     }
 
     pub(super) fn pop_front(&mut self) -> Option<Event<P>> {
-        match self.pop_settled() {
-            Some((keep, outcome)) => Some(Event::Settled(keep, outcome)),
-            None => self.other.pop_front(),
+        if !self.settled.is_empty() {
+            let settled = self.settled.drain(..).rev();
+            settled.for_each(|(keep, outcome)| {
+                self.other.push_front(Event::Settled(keep, outcome));
+            });
         }
+        self.other.pop_front()
     }
 
     #[cfg(test)]

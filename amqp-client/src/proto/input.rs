@@ -26,14 +26,14 @@ pub struct Input {
 
 /// A frame, taken apart as far as it can be without knowing its channel: the properties in a header are
 /// not, which keeps it small.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum InputFrame<'a> {
     /// A method.
     Method {
         /// The channel; 0 for the connection.
         channel: u16,
-        /// The method.
-        method: Method<'a>,
+        /// The method; it stays where it was decoded, as it is large.
+        method: &'a Method<'a>,
     },
     /// A content header.
     Header {
@@ -182,15 +182,17 @@ impl Input {
                         channel,
                         payload,
                     };
-                    handle(decode_frame(raw, offset, &self.limits)?, Some(&whole));
+                    decode_frame(raw, offset, &self.limits, |frame| {
+                        handle(frame, Some(&whole));
+                    })?;
                 }
                 Ok(Some((raw, len))) => {
-                    match decode_frame(raw, offset, &self.limits) {
-                        Ok(frame) => handle(frame, None),
-                        Err(fault) => {
-                            result = Err(fault.into());
-                            break;
-                        }
+                    let decoded = decode_frame(raw, offset, &self.limits, |frame| {
+                        handle(frame, None);
+                    });
+                    if let Err(fault) = decoded {
+                        result = Err(fault.into());
+                        break;
                     }
                     at += len;
                 }
@@ -214,11 +216,13 @@ impl Input {
     }
 }
 
-fn decode_frame<'a>(
-    raw: RawFrame<'a>,
+#[inline]
+fn decode_frame(
+    raw: RawFrame<'_>,
     offset: u64,
     limits: &Limits,
-) -> Result<InputFrame<'a>, DecodeError> {
+    handle: impl FnOnce(InputFrame<'_>),
+) -> Result<(), DecodeError> {
     let RawFrame {
         kind,
         channel,
@@ -226,20 +230,21 @@ fn decode_frame<'a>(
     } = raw;
     let payload_offset = offset + PAYLOAD_OFFSET;
     match kind {
-        frame::METHOD => match Method::decode(payload, limits) {
-            Ok(method) => Ok(InputFrame::Method { channel, method }),
-            Err(fault) => Err(fault.shifted(payload_offset)),
+        frame::METHOD => match &Method::decode(payload, limits) {
+            Ok(method) => handle(InputFrame::Method { channel, method }),
+            Err(fault) => return Err(fault.shifted(payload_offset)),
         },
-        frame::HEADER => Ok(InputFrame::Header {
+        frame::HEADER => handle(InputFrame::Header {
             channel,
             payload,
             offset: payload_offset,
         }),
-        frame::BODY => Ok(InputFrame::Body { channel, payload }),
+        frame::BODY => handle(InputFrame::Body { channel, payload }),
         // What is left is a heartbeat, or an error.
         _ => match raw.decode(limits) {
-            Ok(_) => Ok(InputFrame::Heartbeat),
-            Err(fault) => Err(fault.shifted(offset)),
+            Ok(_) => handle(InputFrame::Heartbeat),
+            Err(fault) => return Err(fault.shifted(offset)),
         },
     }
+    Ok(())
 }

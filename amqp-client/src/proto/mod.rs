@@ -32,7 +32,7 @@ pub use input::{Input, InputError, InputFrame};
 pub use outgoing::Batch;
 pub use returns::RETURN_TAG;
 pub use rpc::RequestId;
-pub use view::{Admitted, ChannelView, ConfirmStatus};
+pub use view::{ChannelView, ConfirmStatus};
 
 #[cfg(test)]
 mod tests;

@@ -57,14 +57,14 @@ impl<T> TagRing<T> {
 
     /// The lowest open tag.
     pub(crate) fn first(&self) -> Option<u64> {
-        self.stragglers
-            .keys()
-            .next()
-            .copied()
-            .or((self.live > 0).then_some(self.base))
+        match self.stragglers.first_key_value() {
+            Some((tag, _)) => Some(*tag),
+            None => (self.live > 0).then_some(self.base),
+        }
     }
 
     /// Adds a value under the next tag, and returns that tag.
+    #[inline]
     pub(crate) fn push(&mut self, value: T) -> u64 {
         let tag = self.next_tag();
         self.ring.push_back(Some(value));
@@ -85,7 +85,7 @@ impl<T> TagRing<T> {
         } else if gap > LARGE_GAP {
             self.move_ring_to_stragglers();
             self.base = tag;
-        } else {
+        } else if gap > 0 {
             self.ring
                 .extend(std::iter::repeat_with(|| None).take(gap as usize));
         }
@@ -123,20 +123,22 @@ impl<T> TagRing<T> {
     }
 
     /// Takes one tag out.
+    #[inline]
     pub(crate) fn remove(&mut self, tag: u64) -> Option<T> {
         let Some(index) = self.index(tag) else {
             return self.stragglers.remove(&tag);
         };
-        let value = self.ring[index].take()?;
-        self.live -= 1;
-        if index == 0 {
+        let value = self.ring[index].take();
+        if value.is_some() {
+            self.live -= 1;
             self.trim_front();
+            self.compact();
         }
-        self.compact();
-        Some(value)
+        value
     }
 
     /// Takes out every open tag up to and including `tag`, lowest first. Costs the length of that range.
+    #[inline]
     pub(crate) fn remove_through(&mut self, tag: u64, mut each: impl FnMut(u64, T)) {
         while let Some(entry) = self.stragglers.first_entry() {
             if *entry.key() > tag {
@@ -182,6 +184,7 @@ impl<T> TagRing<T> {
         (index < self.ring.len()).then_some(index)
     }
 
+    #[inline]
     fn trim_front(&mut self) {
         while let Some(None) = self.ring.front() {
             self.ring.pop_front();
@@ -190,26 +193,27 @@ impl<T> TagRing<T> {
     }
 
     /// Moves open tags off the front while the ring is mostly holes.
+    #[inline]
     fn compact(&mut self) {
         while self.ring.len() > SMALL && self.live * 4 < self.ring.len() {
             self.straggle_front();
-            self.trim_front();
         }
     }
 
     fn move_ring_to_stragglers(&mut self) {
         while !self.ring.is_empty() {
             self.straggle_front();
-            self.trim_front();
         }
     }
 
+    #[cold]
     fn straggle_front(&mut self) {
         if let Some(Some(value)) = self.ring.pop_front() {
             self.live -= 1;
             self.stragglers.insert(self.base, value);
         }
         self.base += 1;
+        self.trim_front();
     }
 }
 

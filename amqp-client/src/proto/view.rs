@@ -38,10 +38,6 @@ pub(super) enum Refusal<'a> {
     Closing(&'a Arc<Closed>),
 }
 
-/// Leave to publish one message. Made by [`ChannelView::admit`], so that the message is moved only when
-/// nothing can go wrong any more.
-pub struct Admitted<'v, 'a, P>(&'v mut ChannelView<'a, P>);
-
 /// How a confirm channel stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConfirmStatus {
@@ -55,7 +51,7 @@ pub struct ConfirmStatus {
     pub counts: Counts,
 }
 
-impl<'a, P> ChannelView<'a, P> {
+impl<P> ChannelView<'_, P> {
     /// The channel.
     pub fn id(&self) -> ChannelId {
         self.channel.id
@@ -65,11 +61,19 @@ impl<'a, P> ChannelView<'a, P> {
     ///
     /// # Errors
     /// How it ended, or that it is closing.
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<(), UsageError> {
+        match self.channel.is_open() {
+            true => Ok(()),
+            false => Err(self.not_open()),
+        }
+    }
+
+    #[cold]
+    fn not_open(&self) -> UsageError {
         match &self.channel.state {
-            State::Closing { closed, .. } => Err(UsageError::ChannelClosed(closed.clone())),
-            State::Open if self.channel.is_open() => Ok(()),
-            State::Open | State::Opening => Err(UsageError::NoChannel),
+            State::Closing { closed, .. } => UsageError::ChannelClosed(closed.clone()),
+            State::Open | State::Opening => UsageError::NoChannel,
         }
     }
 
@@ -88,12 +92,34 @@ impl<'a, P> ChannelView<'a, P> {
 
     // ----- publishing -----
 
-    /// Whether this message may be published now. Nothing is sent yet.
+    /// Puts the message into the outgoing buffer, whole, and in confirm mode registers it in the same step: no
+    /// confirm can come before. `keep` comes back with its outcome; outside confirm mode it is dropped.
+    ///
+    /// A message that is sent is taken. Where there is none, nothing is sent.
     ///
     /// # Errors
-    /// Why not. What cannot be sent at all comes before what has to wait.
+    /// It stays where it is, and why. What cannot be sent at all comes before what has to wait.
     #[inline]
-    pub fn admit<'v>(&'v mut self, message: &Message) -> Result<Admitted<'v, 'a, P>, NotSent> {
+    pub fn publish(
+        &mut self,
+        unsent: &mut Option<Publication>,
+        keep: P,
+    ) -> Result<Option<PublishSeq>, NotSent> {
+        let Some(publication) = unsent else {
+            return Ok(None);
+        };
+        self.check_message(&publication.message)?;
+        let seq = self.channel.publish(unsent, keep, &mut self.shared);
+        if seq.is_some() && !self.channel.unstamped {
+            self.channel.unstamped = true;
+            self.unstamped.push(self.channel.id.number);
+        }
+        Ok(seq)
+    }
+
+    /// Whether this message may be published now.
+    #[inline]
+    fn check_message(&self, message: &Message) -> Result<(), NotSent> {
         self.check_open()?;
         if let Some(property) = message.invalid_property() {
             return Err(UsageError::InvalidProperty(property).into());
@@ -101,8 +127,7 @@ impl<'a, P> ChannelView<'a, P> {
         if let Some(properties) = message.set_properties() {
             self.check_properties(properties, message)?;
         }
-        self.room_for(message.body().len())?;
-        Ok(Admitted(self))
+        self.room_for(message.body().len())
     }
 
     fn check_properties(
@@ -355,20 +380,5 @@ impl<'a, P> ChannelView<'a, P> {
         let (code, text) = (ReplyCode::REPLY_SUCCESS, ShortStr::default());
         self.channel
             .close(request, false, code, text, &mut self.shared);
-    }
-}
-
-impl<P> Admitted<'_, '_, P> {
-    /// Puts the message into the outgoing buffer, whole, and in confirm mode registers it in the same step:
-    /// no confirm can come before. `keep` comes back with its outcome; outside confirm mode it is dropped.
-    #[inline]
-    pub fn publish(self, publication: Publication, keep: P) -> Option<PublishSeq> {
-        let view = self.0;
-        let seq = view.channel.publish(publication, keep, &mut view.shared);
-        if seq.is_some() && !view.channel.unstamped {
-            view.channel.unstamped = true;
-            view.unstamped.push(view.channel.id.number);
-        }
-        seq
     }
 }

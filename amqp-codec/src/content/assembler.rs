@@ -4,7 +4,7 @@ use core::fmt;
 use bytes::{Buf as _, Bytes};
 use thiserror::Error;
 
-use super::header::{ContentHeader, FIXED};
+use super::header::{Announced, FIXED};
 use crate::basic::Properties;
 use crate::{Limits, MethodId, ReplyCode};
 
@@ -160,24 +160,29 @@ impl<M> Assembler<M> {
         Ok(())
     }
 
-    /// Takes a content header, with the `payload` that it was decoded from. The content, if the body is empty.
+    /// Takes a content header, of which only what it announces is looked at, with the `payload` that it was decoded
+    /// from. The content, if the body is empty.
     ///
     /// # Errors
     /// No method came before it, it is of another class than `basic`, or the body is above
     /// [`Limits::body_max`].
     pub fn header(
         &mut self,
-        header: &ContentHeader<'_>,
+        header: impl Into<Announced>,
         payload: &[u8],
         limits: &Limits,
     ) -> Result<Option<Content<M>>, ContentError> {
         let State::Header { .. } = self.state else {
             return Err(ContentError::UnexpectedHeader);
         };
-        if header.class_id != MethodId::BASIC_PUBLISH.class {
-            return Err(ContentError::WrongClass(header.class_id));
+        let Announced {
+            class_id,
+            body_size: size,
+        } = header.into();
+        if class_id != MethodId::BASIC_PUBLISH.class {
+            return Err(ContentError::WrongClass(class_id));
         }
-        let (size, max) = (header.body_size, limits.body_max);
+        let max = limits.body_max;
         if size > max {
             return Err(ContentError::TooLarge { size, max });
         }

@@ -3,9 +3,9 @@ use core::slice::Chunks;
 use bytes::BufMut;
 
 use super::header::{FIXED, fixed_bytes};
-use crate::basic::Properties;
-use crate::frame::{self, FRAME_END, FRAME_OVERHEAD, HEADER, PREFIX};
-use crate::{EncodeError, MethodFields};
+use crate::basic::{self, Properties};
+use crate::frame::{self, FRAME_END, FRAME_OVERHEAD, HEADER, METHOD, PREFIX};
+use crate::{EncodeError, MethodFields, MethodId};
 
 /// How many bytes [`encode`] writes.
 pub fn encoded_len(
@@ -45,17 +45,9 @@ pub fn encode<M: MethodFields>(
         return Err(EncodeError::NoRoom { needed, room });
     }
 
-    // The end of one frame and the start of the next in one write: a growing buffer checks its capacity at each.
     frame::put_method(channel, method, sizes.method - FRAME_OVERHEAD, buf)?;
-    let mut header = [FRAME_END; 1 + PREFIX + FIXED];
-    let (prefix, fixed) = header[1..].split_at_mut(PREFIX);
-    prefix.copy_from_slice(&frame::prefix_bytes(
-        HEADER,
-        channel,
-        (sizes.header - FRAME_OVERHEAD) as u32,
-    ));
-    fixed.copy_from_slice(&fixed_bytes(M::ID.class, body.len() as u64));
-    buf.put_slice(&header);
+    let header_len = sizes.header - FRAME_OVERHEAD;
+    buf.put_slice(&header_start(M::ID, channel, header_len, body.len() as u64));
     properties.encode(buf)?;
     for chunk in body_chunks(body, frame_max) {
         let mut prefix = [FRAME_END; 1 + PREFIX];
@@ -67,7 +59,7 @@ pub fn encode<M: MethodFields>(
     Ok(())
 }
 
-/// How many bytes [`encode_head`] writes.
+/// How many bytes [`encode_head`] writes, or without properties [`encode_publish`].
 pub fn head_len(method: &impl MethodFields, properties: Option<&Properties<'_>>) -> usize {
     let properties_len = properties.map_or(NO_PROPERTIES, Properties::encoded_len);
     frame::method_frame_len(method) + FIXED + properties_len + FRAME_OVERHEAD
@@ -77,36 +69,102 @@ pub fn head_len(method: &impl MethodFields, properties: Option<&Properties<'_>>)
 const NO_PROPERTIES: usize = 2;
 
 /// Writes the method and the content header alone, for a body that the caller puts on the wire itself, from where it is,
-/// in frames that begin with [`frame::body_frame_prefix`]. The frames' sizes are the caller's to check. Without
-/// properties, that none of them is there need not be looked for.
+/// in frames that begin with [`frame::body_frame_prefix`]. The frames' sizes are the caller's to check.
 ///
 /// # Errors
-/// Something in the method or the properties does not fit its length, or `buf` has no room: a part may be written.
+/// `buf` has no room: nothing is written. Something in the method or the properties does not fit its length: a part may
+/// be written.
 pub fn encode_head<M: MethodFields>(
     channel: u16,
     method: &M,
-    properties: Option<&Properties<'_>>,
+    properties: &Properties<'_>,
     body_len: u64,
     buf: &mut impl BufMut,
 ) -> Result<(), EncodeError> {
     const { assert!(M::ID.carries_content(), "this method carries no content") };
-    frame::encode_method(channel, method, buf)?;
-    let Some(properties) = properties else {
-        // A frame of fixed size, the property flags 0.
-        const PAYLOAD: usize = FIXED + NO_PROPERTIES;
-        let mut header = [0; PREFIX + PAYLOAD + 1];
-        header[..PREFIX].copy_from_slice(&frame::prefix(HEADER, channel, PAYLOAD, buf)?);
-        header[PREFIX..PREFIX + FIXED].copy_from_slice(&fixed_bytes(M::ID.class, body_len));
-        header[PREFIX + PAYLOAD] = FRAME_END;
-        buf.put_slice(&header);
-        return Ok(());
-    };
-    let prefix = frame::prefix(HEADER, channel, FIXED + properties.encoded_len(), buf)?;
-    buf.put_slice(&prefix);
-    buf.put_slice(&fixed_bytes(M::ID.class, body_len));
+    let method_len = 4 + method.fields_len();
+    let header_len = FIXED + properties.encoded_len();
+    let (needed, room) = (
+        method_len + header_len + 2 * FRAME_OVERHEAD,
+        buf.remaining_mut(),
+    );
+    if needed > room {
+        return Err(EncodeError::NoRoom { needed, room });
+    }
+    frame::put_method(channel, method, method_len, buf)?;
+    buf.put_slice(&header_start(M::ID, channel, header_len, body_len));
     properties.encode(buf)?;
     buf.put_u8(FRAME_END);
     Ok(())
+}
+
+/// [`encode_head`] for what is sent most, a publish without properties: written out, in as few pieces as there are.
+///
+/// # Errors
+/// `buf` has no room: nothing is written.
+#[inline]
+pub fn encode_publish(
+    channel: u16,
+    publish: &basic::Publish<'_>,
+    body_len: u64,
+    mut buf: &mut [u8],
+) -> Result<(), EncodeError> {
+    let basic::Publish {
+        reserved_1,
+        exchange,
+        routing_key,
+        mandatory,
+        immediate,
+        undefined_bits,
+    } = publish;
+    let (needed, room) = (head_len(publish, None), buf.len());
+    if needed > room {
+        return Err(EncodeError::NoRoom { needed, room });
+    }
+    let (exchange, routing_key) = (exchange.as_bytes(), routing_key.as_bytes());
+
+    let mut start = [0; PREFIX + 7];
+    let method_len = 4 + publish.fields_len();
+    start[..PREFIX].copy_from_slice(&frame::prefix_bytes(METHOD, channel, method_len as u32));
+    let MethodId { class, method } = MethodId::BASIC_PUBLISH;
+    start[PREFIX..PREFIX + 2].copy_from_slice(&class.to_be_bytes());
+    start[PREFIX + 2..PREFIX + 4].copy_from_slice(&method.to_be_bytes());
+    start[PREFIX + 4..PREFIX + 6].copy_from_slice(&reserved_1.to_be_bytes());
+    start[PREFIX + 6] = exchange.len() as u8;
+    buf.put_slice(&start);
+    buf.put_slice(exchange);
+    buf.put_u8(routing_key.len() as u8);
+    buf.put_slice(routing_key);
+
+    let mut end = [0; 1 + HEADER_START + NO_PROPERTIES + 1];
+    end[0] = u8::from(*mandatory) | (u8::from(*immediate) << 1) | (undefined_bits & 0xfc);
+    end[1..1 + HEADER_START].copy_from_slice(&header_start(
+        MethodId::BASIC_PUBLISH,
+        channel,
+        FIXED + NO_PROPERTIES,
+        body_len,
+    ));
+    end[1 + HEADER_START + NO_PROPERTIES] = FRAME_END;
+    buf.put_slice(&end);
+    Ok(())
+}
+
+const HEADER_START: usize = 1 + PREFIX + FIXED;
+
+/// The end of the method's frame and the start of the header's, up to the properties, for one write: a growing buffer
+/// checks its capacity at each.
+#[inline]
+fn header_start(
+    method: MethodId,
+    channel: u16,
+    header_len: usize,
+    body_len: u64,
+) -> [u8; HEADER_START] {
+    let mut start = [FRAME_END; HEADER_START];
+    let (prefix, fixed) = start[1..].split_at_mut(PREFIX);
+    prefix.copy_from_slice(&frame::prefix_bytes(HEADER, channel, header_len as u32));
+    fixed.copy_from_slice(&fixed_bytes(method.class, body_len));
+    start
 }
 
 /// The frames of a content in bytes.

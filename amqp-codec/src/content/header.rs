@@ -52,20 +52,67 @@ impl<'a> ContentHeader<'a> {
 /// The bytes of class, weight and body size.
 pub(super) const FIXED: usize = 12;
 
+/// What a content header announces: all of it but the properties, which are large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announced {
+    /// The class of the method before it.
+    pub class_id: u16,
+    /// The length of the body in bytes.
+    pub body_size: u64,
+}
+
+impl Announced {
+    /// Checks the whole payload of a header frame, as [`ContentHeader::decode`] does, for who keeps it as it is.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
+        finish(payload, announced_and_properties(payload))
+    }
+}
+
+impl From<&ContentHeader<'_>> for Announced {
+    fn from(header: &ContentHeader<'_>) -> Self {
+        Announced {
+            class_id: header.class_id,
+            body_size: header.body_size,
+        }
+    }
+}
+
 fn content_header(input: &[u8]) -> Parsed<'_, ContentHeader<'_>> {
+    let (rest, announced) = announced(input)?;
+    let (rest, properties) = Properties::parse(rest)?;
+    let header = ContentHeader {
+        class_id: announced.class_id,
+        body_size: announced.body_size,
+        properties,
+    };
+    Ok((rest, header))
+}
+
+fn announced_and_properties(input: &[u8]) -> Parsed<'_, Announced> {
+    let (rest, announced) = announced(input)?;
+    match rest {
+        // No property is there, as is usual where cost matters most.
+        [0, 0, rest @ ..] => Ok((rest, announced)),
+        properties => Properties::parse(properties).map(|(rest, _)| (rest, announced)),
+    }
+}
+
+#[inline]
+fn announced(input: &[u8]) -> Parsed<'_, Announced> {
     let (at_weight, class_id) = be_u16(input)?;
     let (rest, weight) = be_u16(at_weight)?;
     if weight != 0 {
         return fail(at_weight, DecodeErrorKind::Weight(weight));
     }
     let (rest, body_size) = be_u64(rest)?;
-    let (rest, properties) = Properties::parse(rest)?;
-    let header = ContentHeader {
+    let announced = Announced {
         class_id,
         body_size,
-        properties,
     };
-    Ok((rest, header))
+    Ok((rest, announced))
 }
 
 pub(super) fn fixed_bytes(class_id: u16, body_size: u64) -> [u8; FIXED] {

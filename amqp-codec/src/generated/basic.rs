@@ -56,6 +56,7 @@ impl MethodFields for Qos {
         7
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u32(self.prefetch_size);
         buf.put_u16(self.prefetch_count);
@@ -84,6 +85,7 @@ impl MethodFields for QosOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -177,6 +179,7 @@ impl MethodFields for Consume<'_> {
             + self.arguments.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.queue.encode(buf);
@@ -223,6 +226,7 @@ impl MethodFields for ConsumeOk<'_> {
         self.consumer_tag.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.consumer_tag.encode(buf);
         Ok(())
@@ -276,6 +280,7 @@ impl MethodFields for Cancel<'_> {
         1 + self.consumer_tag.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.consumer_tag.encode(buf);
         buf.put_u8(u8::from(self.no_wait) | (self.undefined_bits & 0xfe));
@@ -315,6 +320,7 @@ impl MethodFields for CancelOk<'_> {
         self.consumer_tag.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.consumer_tag.encode(buf);
         Ok(())
@@ -382,6 +388,7 @@ impl MethodFields for Publish<'_> {
         3 + self.exchange.encoded_len() + self.routing_key.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.exchange.encode(buf);
@@ -449,6 +456,7 @@ impl MethodFields for Return<'_> {
             + self.routing_key.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reply_code.0);
         self.reply_text.encode(buf);
@@ -521,6 +529,7 @@ impl MethodFields for Deliver<'_> {
             + self.routing_key.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.consumer_tag.encode(buf);
         buf.put_u64(self.delivery_tag);
@@ -583,6 +592,7 @@ impl MethodFields for Get<'_> {
         3 + self.queue.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.queue.encode(buf);
@@ -653,6 +663,7 @@ impl MethodFields for GetOk<'_> {
         13 + self.exchange.encoded_len() + self.routing_key.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u64(self.delivery_tag);
         buf.put_u8(u8::from(self.redelivered) | (self.undefined_bits & 0xfe));
@@ -695,6 +706,7 @@ impl MethodFields for GetEmpty<'_> {
         self.reserved_1.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.reserved_1.encode(buf);
         Ok(())
@@ -737,6 +749,7 @@ impl MethodFields for Ack {
         9
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u64(self.delivery_tag);
         buf.put_u8(u8::from(self.multiple) | (self.undefined_bits & 0xfe));
@@ -780,6 +793,7 @@ impl MethodFields for Reject {
         9
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u64(self.delivery_tag);
         buf.put_u8(u8::from(self.requeue) | (self.undefined_bits & 0xfe));
@@ -821,6 +835,7 @@ impl MethodFields for RecoverAsync {
         1
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u8(u8::from(self.requeue) | (self.undefined_bits & 0xfe));
         Ok(())
@@ -860,6 +875,7 @@ impl MethodFields for Recover {
         1
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u8(u8::from(self.requeue) | (self.undefined_bits & 0xfe));
         Ok(())
@@ -886,6 +902,7 @@ impl MethodFields for RecoverOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -931,6 +948,7 @@ impl MethodFields for Nack {
         9
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u64(self.delivery_tag);
         buf.put_u8(

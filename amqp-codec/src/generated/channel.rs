@@ -39,6 +39,7 @@ impl MethodFields for Open<'_> {
         self.reserved_1.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.reserved_1.encode(buf);
         Ok(())
@@ -77,6 +78,7 @@ impl MethodFields for OpenOk<'_> {
         self.reserved_1.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.reserved_1.encode(buf)?;
         Ok(())
@@ -115,6 +117,7 @@ impl MethodFields for Flow {
         1
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u8(u8::from(self.active) | (self.undefined_bits & 0xfe));
         Ok(())
@@ -153,6 +156,7 @@ impl MethodFields for FlowOk {
         1
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u8(u8::from(self.active) | (self.undefined_bits & 0xfe));
         Ok(())
@@ -212,6 +216,7 @@ impl MethodFields for Close<'_> {
         6 + self.reply_text.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reply_code.0);
         self.reply_text.encode(buf);
@@ -241,6 +246,7 @@ impl MethodFields for CloseOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }

@@ -40,6 +40,7 @@ impl MethodFields for Select {
         1
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u8(u8::from(self.no_wait) | (self.undefined_bits & 0xfe));
         Ok(())
@@ -66,6 +67,7 @@ impl MethodFields for SelectOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }

@@ -70,6 +70,7 @@ impl MethodFields for Start<'_> {
             + self.locales.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u8(self.version_major);
         buf.put_u8(self.version_minor);
@@ -146,6 +147,7 @@ impl MethodFields for StartOk<'_> {
             + self.response.encoded_len() + self.locale.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.client_properties.encode(buf)?;
         self.mechanism.encode(buf);
@@ -187,6 +189,7 @@ impl MethodFields for Secure<'_> {
         self.challenge.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.challenge.encode(buf)?;
         Ok(())
@@ -234,6 +237,7 @@ impl MethodFields for SecureOk<'_> {
         self.response.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.response.encode(buf)?;
         Ok(())
@@ -279,6 +283,7 @@ impl MethodFields for Tune {
         8
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.channel_max);
         buf.put_u32(self.frame_max);
@@ -328,6 +333,7 @@ impl MethodFields for TuneOk {
         8
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.channel_max);
         buf.put_u32(self.frame_max);
@@ -388,6 +394,7 @@ impl MethodFields for Open<'_> {
         1 + self.virtual_host.encoded_len() + self.reserved_1.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.virtual_host.encode(buf);
         self.reserved_1.encode(buf);
@@ -428,6 +435,7 @@ impl MethodFields for OpenOk<'_> {
         self.reserved_1.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.reserved_1.encode(buf);
         Ok(())
@@ -487,6 +495,7 @@ impl MethodFields for Close<'_> {
         6 + self.reply_text.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reply_code.0);
         self.reply_text.encode(buf);
@@ -516,6 +525,7 @@ impl MethodFields for CloseOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -554,6 +564,7 @@ impl MethodFields for Blocked<'_> {
         self.reason.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.reason.encode(buf);
         Ok(())
@@ -580,6 +591,7 @@ impl MethodFields for Unblocked {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -632,6 +644,7 @@ impl MethodFields for UpdateSecret<'_> {
         self.new_secret.encoded_len() + self.reason.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.new_secret.encode(buf)?;
         self.reason.encode(buf);
@@ -660,6 +673,7 @@ impl MethodFields for UpdateSecretOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }

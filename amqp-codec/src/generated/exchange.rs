@@ -96,6 +96,7 @@ impl MethodFields for Declare<'_> {
             + self.arguments.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.exchange.encode(buf);
@@ -130,6 +131,7 @@ impl MethodFields for DeclareOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -191,6 +193,7 @@ impl MethodFields for Delete<'_> {
         3 + self.exchange.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.exchange.encode(buf);
@@ -222,6 +225,7 @@ impl MethodFields for DeleteOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -300,6 +304,7 @@ impl MethodFields for Bind<'_> {
             + self.routing_key.encoded_len() + self.arguments.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.destination.encode(buf);
@@ -331,6 +336,7 @@ impl MethodFields for BindOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -405,6 +411,7 @@ impl MethodFields for Unbind<'_> {
             + self.routing_key.encoded_len() + self.arguments.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.destination.encode(buf);
@@ -436,6 +443,7 @@ impl MethodFields for UnbindOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }

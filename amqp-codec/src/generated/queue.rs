@@ -126,6 +126,7 @@ impl MethodFields for Declare<'_> {
         3 + self.queue.encoded_len() + self.arguments.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.queue.encode(buf);
@@ -187,6 +188,7 @@ impl MethodFields for DeclareOk<'_> {
         8 + self.queue.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         self.queue.encode(buf);
         buf.put_u32(self.message_count);
@@ -267,6 +269,7 @@ impl MethodFields for Bind<'_> {
             + self.routing_key.encoded_len() + self.arguments.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.queue.encode(buf);
@@ -298,6 +301,7 @@ impl MethodFields for BindOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -363,6 +367,7 @@ impl MethodFields for Unbind<'_> {
             + self.routing_key.encoded_len() + self.arguments.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.queue.encode(buf);
@@ -393,6 +398,7 @@ impl MethodFields for UnbindOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -450,6 +456,7 @@ impl MethodFields for Purge<'_> {
         3 + self.queue.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.queue.encode(buf);
@@ -482,6 +489,7 @@ impl MethodFields for PurgeOk {
         4
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u32(self.message_count);
         Ok(())
@@ -549,6 +557,7 @@ impl MethodFields for Delete<'_> {
         3 + self.queue.encoded_len()
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u16(self.reserved_1);
         self.queue.encode(buf);
@@ -584,6 +593,7 @@ impl MethodFields for DeleteOk {
         4
     }
 
+    #[inline]
     fn encode_fields(&self, buf: &mut impl BufMut) -> Result<(), EncodeError> {
         buf.put_u32(self.message_count);
         Ok(())

@@ -27,6 +27,7 @@ impl MethodFields for Select {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -52,6 +53,7 @@ impl MethodFields for SelectOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -79,6 +81,7 @@ impl MethodFields for Commit {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -104,6 +107,7 @@ impl MethodFields for CommitOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -129,6 +133,7 @@ impl MethodFields for Rollback {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }
@@ -154,6 +159,7 @@ impl MethodFields for RollbackOk {
         0
     }
 
+    #[inline]
     fn encode_fields(&self, _buf: &mut impl BufMut) -> Result<(), EncodeError> {
         Ok(())
     }

@@ -361,17 +361,38 @@ fn the_head_alone() {
         priority: Some(3),
         ..Properties::EMPTY
     };
-    for properties in [None, Some(&Properties::EMPTY), Some(&some)] {
+    for properties in [&Properties::EMPTY, &some] {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
-        let all = properties.unwrap_or(&Properties::EMPTY);
-        content::encode(1, &publish, all, b"hello", 4096, &mut whole).unwrap();
+        content::encode(1, &publish, properties, b"hello", 4096, &mut whole).unwrap();
         content::encode_head(1, &publish, properties, 5, &mut parts).unwrap();
-        assert_eq!(parts.len(), content::head_len(&publish, properties));
+        assert_eq!(parts.len(), content::head_len(&publish, Some(properties)));
         frame::encode_body(1, b"hello", &mut parts).unwrap();
         assert_eq!(parts, whole);
         // Without room for all of it the error comes before a panic.
         let mut array = [0; 30];
         assert!(content::encode_head(1, &publish, properties, 5, &mut &mut array[..]).is_err());
+    }
+}
+
+#[test]
+fn a_publish_without_properties() {
+    for (mandatory, immediate, undefined_bits) in [(false, false, 0), (true, true, 0xa4)] {
+        let publish = basic::Publish {
+            reserved_1: 7,
+            exchange: short!("exchange"),
+            routing_key: short!("key"),
+            mandatory,
+            immediate,
+            undefined_bits,
+        };
+        let mut expected = Vec::new();
+        let none = &Properties::EMPTY;
+        content::encode_head(9, &publish, none, 1 << 40, &mut expected).unwrap();
+        let len = content::head_len(&publish, None);
+        let mut buf = vec![0; len];
+        content::encode_publish(9, &publish, 1 << 40, &mut buf).unwrap();
+        assert_eq!(buf, expected);
+        assert!(content::encode_publish(9, &publish, 5, &mut buf[..len - 1]).is_err());
     }
 }
 

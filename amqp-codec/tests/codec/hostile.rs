@@ -1,6 +1,7 @@
 //! Bytes that nobody sends by accident.
 
 use amqp_codec::basic::Properties;
+use amqp_codec::content::Announced;
 use amqp_codec::{
     ContentHeader, DecodeErrorKind, Frame, Limits, Method, RawFrame, RawTable, Table,
 };
@@ -158,7 +159,9 @@ proptest! {
     fn any_bytes(bytes in vec(any::<u8>(), 0..400)) {
         consume(&bytes, &Limits::default());
         let _ = Method::decode(&bytes, &Limits::default());
-        let _ = ContentHeader::decode(&bytes);
+        let header = ContentHeader::decode(&bytes);
+        let announced = header.as_ref().map(Announced::from).map_err(|fault| *fault);
+        prop_assert_eq!(Announced::decode(&bytes), announced);
         let _ = Table::decode(&bytes, &Limits::default());
     }
 

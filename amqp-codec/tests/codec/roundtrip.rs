@@ -2,6 +2,7 @@
 //! the bytes come in.
 
 use amqp_codec::basic::Properties;
+use amqp_codec::content::Announced;
 use amqp_codec::{ContentHeader, Limits, Method, MethodId, RawFrame, RawTable, Table, frame};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -49,6 +50,7 @@ proptest! {
         header.encode(&mut payload).unwrap();
         prop_assert_eq!(payload.len(), header.encoded_len());
         let decoded = ContentHeader::decode(&payload).unwrap();
+        prop_assert_eq!(Announced::decode(&payload), Ok(Announced::from(&decoded)));
         prop_assert_eq!(&decoded, &header);
         prop_assert_eq!(&decoded.clone().into_owned(), &header);
         let properties = Properties::decode(&payload[12..]).unwrap();

@@ -150,6 +150,7 @@ fn method_items(
                 #len
             }
 
+            #[inline]
             fn encode_fields(&self, #buf: &mut impl BufMut) -> Result<(), EncodeError> {
                 #encode
                 Ok(())

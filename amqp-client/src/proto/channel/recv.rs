@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use amqp_codec::content::Content;
-use amqp_codec::{ContentHeader, Method, MethodId, ReplyCode, ShortStr, basic, channel};
+use amqp_codec::content::{Announced, Content};
+use amqp_codec::{Method, MethodId, ReplyCode, ShortStr, basic, channel};
 use bytes::Bytes;
 
 use super::{Channel, Mode, Next, Select, Shared, State, encode};
@@ -22,7 +22,7 @@ use crate::proto::transaction::{Ended, Transaction};
 impl<P> Channel<P> {
     pub(in crate::proto) fn recv_frame(
         &mut self,
-        input: &InputFrame<'_>,
+        input: InputFrame<'_>,
         source: Option<&Bytes>,
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
@@ -38,7 +38,7 @@ impl<P> Channel<P> {
                 InputFrame::Header {
                     payload, offset, ..
                 },
-            ) => self.recv_header(payload, *offset, shared),
+            ) => self.recv_header(payload, offset, shared),
             (State::Opening | State::Open, InputFrame::Body { payload, .. }) => {
                 let content = self.incoming.body(payload, source)?;
                 self.recv_content(content, shared)
@@ -135,6 +135,7 @@ impl<P> Channel<P> {
 
     // ----- confirms -----
 
+    #[inline]
     fn recv_confirm(
         &mut self,
         tag: u64,
@@ -213,8 +214,8 @@ impl<P> Channel<P> {
         offset: u64,
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
-        let header = ContentHeader::decode(payload).map_err(|fault| fault.shifted(offset))?;
-        let content = self.incoming.header(&header, payload, shared.limits)?;
+        let announced = Announced::decode(payload).map_err(|fault| fault.shifted(offset))?;
+        let content = self.incoming.header(announced, payload, shared.limits)?;
         self.recv_content(content, shared)
     }
 

@@ -13,7 +13,7 @@ use crate::proto::handshake::{self, Handshake, ServerInfo};
 use crate::proto::input::InputFrame;
 
 impl<P> Connection<P> {
-    pub(super) fn handle_handshake(&mut self, now: Instant, frame: &InputFrame<'_>) {
+    pub(super) fn handle_handshake(&mut self, now: Instant, frame: InputFrame<'_>) {
         let State::Handshake { step, .. } = &mut self.state else {
             return;
         };

@@ -25,7 +25,7 @@ impl<P> Connection<P> {
     pub fn handle_some_input(&mut self, now: Instant, input: &mut Input, frames: usize) -> bool {
         self.heartbeat.received(now);
         let result = input.decode(frames, |frame, source| {
-            self.handle_frame(now, &frame, source)
+            self.handle_frame(now, frame, source)
         });
         if let Some(negotiated) = self.negotiated {
             input.set_frame_max(negotiated.frame_max);
@@ -91,8 +91,10 @@ impl<P> Connection<P> {
         self.terminate_after(written, closed);
     }
 
-    fn handle_frame(&mut self, now: Instant, input: &InputFrame<'_>, source: Option<&Bytes>) {
-        trace_frame("received", input);
+    fn handle_frame(&mut self, now: Instant, input: InputFrame<'_>, source: Option<&Bytes>) {
+        if tracing::enabled!(target: FRAMES, tracing::Level::TRACE) {
+            trace_frame("received", input);
+        }
         if let InputFrame::Heartbeat = input {
             return;
         }
@@ -186,7 +188,7 @@ impl<P> Connection<P> {
     fn recv_channel_frame(
         &mut self,
         number: u16,
-        input: &InputFrame<'_>,
+        input: InputFrame<'_>,
         source: Option<&Bytes>,
     ) -> Result<(), Violation> {
         let slot = self.channels.get_mut(usize::from(number).wrapping_sub(1));
@@ -238,7 +240,7 @@ pub(super) fn unexpected(method: MethodId) -> Violation {
     Violation::UnexpectedMethod { method, channel: 0 }
 }
 
-fn is_channel_close(frame: &InputFrame<'_>) -> bool {
+fn is_channel_close(frame: InputFrame<'_>) -> bool {
     matches!(
         frame,
         InputFrame::Method {
@@ -257,10 +259,8 @@ fn closed_by_server(close: &connection::Close<'_>) -> Closed {
 }
 
 /// Type, channel and size of a frame; never what is in it.
-fn trace_frame(direction: &'static str, frame: &InputFrame<'_>) {
-    if !tracing::enabled!(target: FRAMES, tracing::Level::TRACE) {
-        return;
-    }
+#[cold]
+fn trace_frame(direction: &'static str, frame: InputFrame<'_>) {
     let channel = frame.channel();
     match frame {
         InputFrame::Method { method, .. } => {

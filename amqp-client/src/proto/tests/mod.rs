@@ -268,8 +268,7 @@ impl Session {
     fn try_publish(&mut self, id: ChannelId, publication: Publication) -> Result<u64, NotSent> {
         let keep = self.published + 1;
         let mut view = self.conn.channel(id)?;
-        let admitted = view.admit(&publication.message)?;
-        admitted.publish(publication, keep);
+        view.publish(&mut Some(publication), keep)?;
         self.published = keep;
         Ok(keep)
     }
