@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, OnceCell};
 use tokio::time::timeout;
 
 /// How long one test may take, others' turns aside; this is for one that hangs.
-const TEST_TIMEOUT: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Runs a test on the node of this version.
 pub(crate) async fn run(version: Version, test: impl AsyncFnOnce(&Broker)) {

@@ -1,5 +1,5 @@
 //! Consumers that do not read: a hundred thousand messages of 1 KiB behind them on a node, a million of 16 bytes behind
-//! one at a scripted peer (a node takes a minute to fill with as many).
+//! one at a scripted peer. A node takes a minute to fill with a million: `AMQP_FAULTS_MESSAGES=1000000` asks for it.
 //!
 //! Memory is counted by process, so the client is in one of its own: this program again, with the one test that does
 //! something only then.
@@ -21,14 +21,23 @@ use crate::support::{channel as open_channel, name, raw, soon, until};
 
 on_each_broker!(on_a_node);
 
-/// How many messages are behind a consumer on a node, and how many there are for another.
-const MANY: u32 = 100_000;
+/// How many messages there are for another consumer on a node.
 const OTHERS: u32 = 20_000;
+/// How many bytes are behind the one that does not read, in as many messages as [`many`] says.
+const BYTES: usize = 100 << 20;
+const FILLED_AT_ONCE: usize = 100_000;
 /// How many are behind one at a peer; every tenth is followed by one for another consumer.
 const MILLION: u64 = 1_000_000;
 /// Tell this program that it is the child, and where the node or the peer is.
 const NODE: &str = "AMQP_FAULTS_STALLED_NODE";
 const PEER: &str = "AMQP_FAULTS_STALLED_PEER";
+
+fn many() -> u32 {
+    match std::env::var("AMQP_FAULTS_MESSAGES") {
+        Ok(count) => count.parse().expect("AMQP_FAULTS_MESSAGES is a number"),
+        Err(_) => 100_000,
+    }
+}
 
 /// The client of this test, in a process of its own.
 async fn client(test: &str, variable: &str, uri: &str) {
@@ -51,18 +60,24 @@ async fn client(test: &str, variable: &str, uri: &str) {
 async fn on_a_node(node: &Broker) {
     let vhost = node.vhost("stalled").await;
     let mut declaring = raw(node.address(), &vhost).await;
-    for (queue, count, size) in [("many", MANY, 1024), ("other", OTHERS, 16)] {
+    for (queue, count, size) in [
+        ("many", many(), BYTES / many() as usize),
+        ("other", OTHERS, 16),
+    ] {
         declaring.declare(1, queue, Table::default()).await;
-        fill(node, &vhost, queue, count, size).await;
-        until("all are in the queue", async || {
-            declaring.message_count(1, queue).await == count
-        })
-        .await;
+        for begun in (0..count).step_by(FILLED_AT_ONCE) {
+            let end = count.min(begun + FILLED_AT_ONCE as u32);
+            fill(node, &vhost, queue, end - begun, size).await;
+            until("all are in the queue", async || {
+                declaring.message_count(1, queue).await == end
+            })
+            .await;
+        }
     }
     client("stalled::child_on_a_node", NODE, &vhost.uri).await;
     // Nothing was lost of what nobody acked.
     until("all are back", async || {
-        declaring.message_count(1, "many").await == MANY
+        declaring.message_count(1, "many").await == many()
     })
     .await;
 }
@@ -153,7 +168,7 @@ async fn child_on_a_node() {
             .await
             .unwrap()
             .message_count
-            == MANY - 1000
+            == many() - 1000
     })
     .await;
     let beside = time_of(&mut others).await;
@@ -169,8 +184,8 @@ async fn child_on_a_node() {
     let unlimited = open_channel(&connection).await;
     let mut events = connection.events();
     let before = forget_peak();
-    let many = Consume::new(short!("many")).budget(budget, Overflow::CloseChannel);
-    let stalled = consume(&unlimited, many).await;
+    let eager = Consume::new(short!("many")).budget(budget, Overflow::CloseChannel);
+    let stalled = consume(&unlimited, eager).await;
     let flooded = time_of(&mut others).await;
     let event = soon("the end of the channel", events.next()).await;
     let grown = peak() - before;
@@ -186,7 +201,11 @@ async fn child_on_a_node() {
     let got: Vec<_> = soon("what had come", stalled.collect()).await;
     let (error, deliveries) = got.split_last().unwrap();
     assert_eq!(error.as_ref().unwrap_err().0, closed);
-    assert!(deliveries.len() < MANY as usize / 2, "{}", deliveries.len());
+    assert!(
+        deliveries.len() < many() as usize / 2,
+        "{}",
+        deliveries.len()
+    );
     drop(got);
     let after = time_of(&mut others).await;
     println!("afterwards {after:?}");
@@ -208,8 +227,8 @@ async fn stall(uri: &str, heartbeat: u16) {
         open_channel(&connection).await,
     );
     let before = forget_peak();
-    let many = Consume::new(short!("many")).budget(1 << 20, Overflow::StallConnection);
-    let mut stalled = consume(&channel, many).await;
+    let eager = Consume::new(short!("many")).budget(1 << 20, Overflow::StallConnection);
+    let mut stalled = consume(&channel, eager).await;
     let began = Instant::now();
     if heartbeat > 0 {
         // Whoever does not read does not hear the node either.
