@@ -30,8 +30,10 @@
 //! Every call ends: there are deadlines for connecting, replies, confirms and closing ([`config::Deadlines`]). Every
 //! future can be dropped: each says under "Cancel safety" what that means.
 //!
-//! Spans and events go to `tracing`: connections and channels at `DEBUG`, publishes (`amqp_client::publish`) and
-//! frames (`amqp_client::frames`) at `TRACE`. They never hold payloads, header values or secrets.
+//! Spans and events go to `tracing`. Spans, by the names of OpenTelemetry's messaging conventions: a connection, a
+//! channel, an RPC until its answer, a publish until its outcome (target `amqp_client::publish`), and for whoever
+//! processes a delivery [`Consumer::process_span`]. Each frame is an event at `TRACE` (target `amqp_client::frames`).
+//! None of them ever holds a payload, a header's value or a secret.
 
 #![forbid(unsafe_code)]
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use amqp_codec::{MethodId, ReplyCode, ShortStr, TooLong};
+use tracing::Span;
 
 use super::confirm::{try_once, wait_for_room};
 use super::connection::ConnectionCore;
 use super::request::Call;
+use super::trace::channel_span;
 use super::{ConfirmChannel, Methods, TxChannel};
 use crate::config::Deadlines;
 use crate::driver::{Shared, State};
@@ -23,14 +25,18 @@ pub(crate) struct ChannelCore {
     pub(super) id: ChannelId,
     /// Where the channel is in the shared state.
     pub(super) slot: usize,
+    /// Lasts as long as the handles, within the connection's.
+    _span: Span,
 }
 
 impl ChannelCore {
     pub(super) fn new(connection: Arc<ConnectionCore>, id: ChannelId, slot: usize) -> Arc<Self> {
+        let span = channel_span(&connection.span, id);
         Arc::new(ChannelCore {
             connection,
             id,
             slot,
+            _span: span,
         })
     }
 

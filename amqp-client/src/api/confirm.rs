@@ -13,6 +13,7 @@ use tracing::Level;
 
 use super::Methods;
 use super::channel::{ChannelCore, addressed};
+use super::trace::PublishSpan;
 use crate::driver::{PublishKey, State};
 use crate::error::{Error, NotSent, Operation, PublishError};
 use crate::message::{Message, Publication};
@@ -105,11 +106,13 @@ impl ConfirmChannel {
         if tracing::level_enabled!(Level::TRACE) {
             trace_publish(core, unsent);
         }
+        let span = PublishSpan::begin(core, unsent.as_ref());
         let (key, seq) = try_once(core, unsent, &State::publish)?;
         Ok(Confirm {
             core: core.clone(),
             key: Some(key),
             seq,
+            span,
         })
     }
 
@@ -119,11 +122,13 @@ impl ConfirmChannel {
         unsent: Option<Publication>,
     ) -> Result<Confirm, PublishError> {
         let core = self.methods.core();
+        let span = PublishSpan::begin(core, unsent.as_ref());
         let (key, seq) = wait_for_room(core, reason, unsent, self.wait, State::publish).await?;
         Ok(Confirm {
             core: core.clone(),
             key: Some(key),
             seq,
+            span,
         })
     }
 
@@ -202,6 +207,7 @@ pub struct Confirm {
     /// `None` once the outcome was taken.
     key: Option<PublishKey>,
     seq: PublishSeq,
+    span: PublishSpan,
 }
 
 impl Confirm {
@@ -224,6 +230,7 @@ impl Future for Confirm {
         match outcome {
             Some(outcome) => {
                 self.key = None;
+                self.span.end(&outcome);
                 if tracing::level_enabled!(Level::TRACE) {
                     trace_outcome(&self, &outcome);
                 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use amqp_codec::{MethodId, ReplyCode, ShortStr, TooLong};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tracing::Span;
 
 use super::channel::ChannelCore;
 use super::request::{Call, closing};
@@ -29,11 +30,16 @@ pub struct Connection {
 pub(crate) struct ConnectionCore {
     pub(crate) shared: Arc<Shared>,
     pub(crate) deadlines: Deadlines,
+    pub(crate) span: Span,
 }
 
 impl ConnectionCore {
-    pub(crate) fn new(shared: Arc<Shared>, deadlines: Deadlines) -> Self {
-        ConnectionCore { shared, deadlines }
+    pub(crate) fn new(shared: Arc<Shared>, deadlines: Deadlines, span: Span) -> Self {
+        ConnectionCore {
+            shared,
+            deadlines,
+            span,
+        }
     }
 
     fn start_close(&self, code: ReplyCode, text: ShortStr<'static>) {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use super::channel::{ChannelCore, pick};
+use super::trace::process_span;
 use crate::driver::{ConsumerEnd, State};
 use crate::error::{Closed, Error, Operation, UsageError};
 use crate::proto::{self, ChannelView, ConsumerId, DeliveryTag, Settle};
@@ -110,6 +111,7 @@ pub struct Consumer {
     core: Arc<ChannelCore>,
     id: ConsumerId,
     tag: ShortStr<'static>,
+    queue: ShortStr<'static>,
     /// Deliveries that were taken from the shared state.
     taken: VecDeque<proto::Delivery>,
     cancelled_by_server: bool,
@@ -141,6 +143,7 @@ impl Consumer {
             core: core.clone(),
             id,
             tag: ShortStr::default(),
+            queue: consume.method.queue.clone(),
             taken: VecDeque::new(),
             cancelled_by_server: false,
         };
@@ -155,6 +158,12 @@ impl Consumer {
     /// The consumer tag.
     pub fn tag(&self) -> &ShortStr<'static> {
         &self.tag
+    }
+
+    /// A span for the processing of a delivery, by the names of OpenTelemetry's messaging conventions; to be entered, or to
+    /// instrument a future with.
+    pub fn process_span(&self, delivery: &Delivery) -> tracing::Span {
+        process_span(delivery, &self.queue)
     }
 
     /// Whether the server ended the consumer, as it does when the queue is deleted.

@@ -9,6 +9,7 @@ mod events;
 mod methods;
 mod request;
 mod returns;
+mod trace;
 mod tx;
 
 pub use channel::Channel;

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tracing::Instrument;
+
+use super::trace::rpc_span;
 use crate::driver::Shared;
 use crate::error::{Closed, Error, Initiator, Operation, UsageError};
 use crate::proto::{ChannelId, Reply, RequestError, RequestId};
@@ -47,7 +50,8 @@ impl Call {
         operation: Operation,
         pick: impl FnOnce(Reply) -> Option<R>,
     ) -> Result<R, Error> {
-        match tokio::time::timeout(deadline, self).await {
+        let span = rpc_span(self.channel, operation);
+        match tokio::time::timeout(deadline, self).instrument(span).await {
             // proto has matched the reply to its request.
             Ok(Ok(reply)) => pick(reply).ok_or_else(|| UsageError::WrongMode.into()),
             Ok(Err(error)) => Err(error.into()),

@@ -4,10 +4,12 @@ use std::fmt;
 use std::ops::Deref;
 
 use amqp_codec::{MethodId, ShortStr, TooLong};
+use tracing::Instrument;
 
 use super::Methods;
 use super::channel::{addressed, publish_unconfirmed};
-use crate::error::{CommitError, Error, PublishError};
+use super::trace::rpc_span;
+use crate::error::{CommitError, Error, Operation, PublishError};
 use crate::message::Message;
 use crate::outcome::Returned;
 use crate::proto::{ChannelView, Reply};
@@ -72,7 +74,8 @@ impl TxChannel {
             .start_call(send, |_, _| {})
             .map_err(CommitError::NotCommitted)?;
         let deadline = core.deadlines().rpc;
-        match tokio::time::timeout(deadline, call).await {
+        let span = rpc_span(core.id, Operation::Reply(MethodId::TX_COMMIT));
+        match tokio::time::timeout(deadline, call).instrument(span).await {
             Ok(Ok(Reply::Committed(returned))) => Ok(Committed { returned }),
             Ok(Ok(_)) => Err(CommitError::Unknown("another reply came".to_owned())),
             Ok(Err(error)) => Err(CommitError::from_request(error)),

@@ -350,9 +350,9 @@ where
     let deadlines = options.deadlines;
     let shared = Arc::new(Shared::new(proto::Connection::new(id, options, now)));
     let task = Task::new(shared.clone(), transport);
-    tokio::spawn(task.instrument(span));
+    tokio::spawn(task.instrument(span.clone()));
     // From here on, dropping this future drops the core, which ends the connection.
-    let core = Arc::new(ConnectionCore::new(shared, deadlines));
+    let core = Arc::new(ConnectionCore::new(shared, deadlines, span));
     let handshake = poll_fn(|cx| match core.shared.lock().poll_handshake(cx.waker()) {
         Some(result) => Poll::Ready(result),
         None => Poll::Pending,

@@ -131,7 +131,10 @@ async fn everything() -> String {
         .await;
     let delivery = consumer.next().await.unwrap().unwrap();
     assert_eq!(delivery.body(), DELIVERED.as_bytes());
-    delivery.ack().unwrap();
+    consumer
+        .process_span(&delivery)
+        .in_scope(|| delivery.ack())
+        .unwrap();
     shown += &format!("{delivery:?} {:?}", delivery.acker());
 
     // A fault, so that there are warnings.
@@ -173,6 +176,31 @@ async fn no_payload_and_no_secret_is_shown_at_any_level() {
         "body_size=31",
     ] {
         assert!(log.contains(expected), "{expected} is not in\n{log}");
+    }
+    // And the spans by the names of OpenTelemetry's conventions.
+    for [name, attribute] in [
+        ["publish", "otel.name=publish e:k otel.kind=\"producer\""],
+        [
+            "publish",
+            "messaging.operation.name=\"publish\" messaging.operation.type=\"send\"",
+        ],
+        ["publish", "messaging.destination.name=e:k"],
+        [
+            "publish",
+            "messaging.rabbitmq.destination.routing_key=k messaging.message.id=id-1",
+        ],
+        ["publish", "messaging.message.body.size=31"],
+        ["publish", "outcome=\"returned\" error.type=\"returned\""],
+        ["rpc", "otel.name=basic.consume otel.kind=\"client\""],
+        ["channel", "messaging.system=\"rabbitmq\" channel=1"],
+        ["process", "otel.name=process q otel.kind=\"consumer\""],
+        ["process", "messaging.rabbitmq.message.delivery_tag=1"],
+    ] {
+        let has = |line: &str| line.contains(&format!("{name}{{")) && line.contains(attribute);
+        assert!(
+            log.lines().any(has),
+            "no span {name} with {attribute} in\n{log}"
+        );
     }
 }
 
