@@ -311,6 +311,26 @@ pub enum UsageError {
     /// A method or content header that does not fit a frame.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// An argument that brokers refuse: a duration or length beyond what can be sent, or a float that is infinite or
+    /// not a number.
+    #[error("the argument {0:?} cannot be sent")]
+    InvalidArgument(ShortStr<'static>),
+    /// A name that begins with `amq.`: the server alone gives such names, and deletes what bears them.
+    #[error("the name {0:?} is reserved to the server")]
+    ReservedName(ShortStr<'static>),
+    /// The default exchange, which has the empty name: it is there, every queue is bound to it, and neither can be
+    /// changed.
+    #[error("the default exchange cannot be declared, deleted, bound or unbound")]
+    DefaultExchange,
+    /// The channel has a consumer of this tag.
+    #[error("the channel has a consumer of the tag {0:?}")]
+    ConsumerTagInUse(ShortStr<'static>),
+    /// A consumer that is started without an answer needs a tag given by the caller, who would not learn the server's.
+    #[error("a consumer started without an answer needs a tag")]
+    NoConsumerTag,
+    /// `amq.rabbitmq.reply-to` is consumed from without acks only.
+    #[error("replies at amq.rabbitmq.reply-to come without acks only")]
+    ReplyToWithAcks,
     /// The delivery tag is of another channel, or of an earlier opening of the same number.
     #[error("the delivery tag belongs to another channel")]
     ForeignDeliveryTag,

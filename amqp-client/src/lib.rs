@@ -59,8 +59,10 @@ pub use amqp_codec as codec;
 #[cfg(feature = "tokio")]
 pub use api::{
     Acker, Channel, Committed, Confirm, ConfirmChannel, Connection, Consume, Consumer,
-    ConsumerError, Delivery, Event, Events, ExchangeDeclare, Got, Methods, Missed, Overflow,
-    QueueDeclare, QueueDelete, QueueInfo, Returns, TxChannel,
+    ConsumerError, DIRECT_REPLY_TO, DeadLetterStrategy, Delivery, Event, Events, ExchangeDeclare,
+    ExchangeKind, Got, HeadersMatch, LeaderLocator, Methods, Missed, NoWait, Overflow,
+    QueueDeclare, QueueDelete, QueueInfo, QueueOverflow, QueueType, Returns, StreamOffset,
+    TxChannel,
 };
 pub use auth::{AuthError, Credentials, Login, Mechanism, Sasl, Secret};
 pub use config::ConnectOptions;

@@ -2,10 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use amqp_codec::basic::Properties;
-use amqp_codec::{RawTable, ShortStr, Table, Value};
+use amqp_codec::{Array, RawTable, ShortStr, Table, Value};
 use bytes::Bytes;
+
+/// How long brokers let messages and queues live at most: ten years.
+pub(crate) const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// Properties of a message that has none.
 static NO_PROPERTIES: Properties<'static> = Properties::EMPTY;
@@ -101,7 +105,8 @@ impl Message {
         }
     }
 
-    /// A message with these properties as they are.
+    /// A message with these properties as they are. Only their size and the encoding of the headers are checked before
+    /// they are sent: the way to send what a broker would refuse.
     pub fn with_properties(body: impl Into<Bytes>, properties: Properties<'static>) -> Self {
         Message {
             properties: Some(Arc::new(properties)),
@@ -144,10 +149,67 @@ impl Message {
         self
     }
 
-    /// How long the message may wait in a queue before it expires (sent as `expiration`, whole milliseconds).
+    /// How long the message may wait in a queue before it expires (sent as `expiration`, whole milliseconds, at most
+    /// ten years). It is then dropped or dead-lettered. With zero it expires unless it can be delivered at once.
     #[must_use]
-    pub fn ttl(self, ttl: std::time::Duration) -> Self {
+    pub fn ttl(self, ttl: Duration) -> Self {
         self.expiration(ttl.as_millis().to_string())
+    }
+
+    /// Milliseconds in a string, as the protocol has it; [`Message::ttl`] is the typed way. RabbitMQ closes the channel
+    /// (406) for anything else, and for more than ten years: the message is refused here then.
+    #[must_use]
+    pub fn expiration(mut self, millis: impl TryInto<ShortStr<'static>>) -> Self {
+        match millis.try_into() {
+            Ok(millis) if is_expiration(&millis) => {
+                self.properties_mut().expiration = Some(millis);
+            }
+            Ok(_) | Err(_) => self.invalid = Some(Property::Expiration),
+        }
+        self
+    }
+
+    /// Further routing keys: the message also goes where they lead (RabbitMQ: the header `CC`, which consumers see).
+    /// Replaces those set before.
+    ///
+    /// ```
+    /// use amqp_client::Message;
+    ///
+    /// let order = Message::new("{}").cc(["audit", "billing"]).bcc(["fraud"]);
+    /// ```
+    #[must_use]
+    pub fn cc<K>(self, routing_keys: impl IntoIterator<Item = K>) -> Self
+    where
+        K: TryInto<ShortStr<'static>>,
+    {
+        self.routing_keys(CC, routing_keys)
+    }
+
+    /// The same, but no consumer sees these keys (RabbitMQ: the header `BCC`).
+    #[must_use]
+    pub fn bcc<K>(self, routing_keys: impl IntoIterator<Item = K>) -> Self
+    where
+        K: TryInto<ShortStr<'static>>,
+    {
+        self.routing_keys(BCC, routing_keys)
+    }
+
+    fn routing_keys<K>(
+        mut self,
+        header: ShortStr<'static>,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Self
+    where
+        K: TryInto<ShortStr<'static>>,
+    {
+        let keys: Result<Array<'static>, K::Error> = keys.into_iter().map(K::try_into).collect();
+        match keys {
+            Ok(keys) => self.header(header, keys),
+            Err(_) => {
+                self.invalid = Some(Property::Headers);
+                self
+            }
+        }
     }
 
     string_setters! {
@@ -157,10 +219,8 @@ impl Message {
         content_encoding => ContentEncoding,
         /// What ties this message to another one, usually a reply to its request.
         correlation_id => CorrelationId,
-        /// Where replies are expected, usually a queue's name.
+        /// Where replies are expected, usually a queue's name, or [`DIRECT_REPLY_TO`](crate::DIRECT_REPLY_TO).
         reply_to => ReplyTo,
-        /// Milliseconds in a string, as the protocol has it; [`Message::ttl`] is the typed way.
-        expiration => Expiration,
         /// An identifier that stays the same over retries, so that consumers can recognise duplicates.
         message_id => MessageId,
         /// The application's name for this kind of message (the property `type`).
@@ -247,6 +307,15 @@ impl Message {
                 .map(Table::into_owned),
         }
     }
+}
+
+const CC: ShortStr<'static> = ShortStr::from_static("CC");
+const BCC: ShortStr<'static> = ShortStr::from_static("BCC");
+
+fn is_expiration(millis: &ShortStr<'_>) -> bool {
+    let digits = millis.as_bytes().iter().all(u8::is_ascii_digit);
+    let number = millis.as_str().ok().and_then(|text| text.parse().ok());
+    digits && number.is_some_and(|millis| Duration::from_millis(millis) <= MAX_TTL)
 }
 
 /// A message without properties is the same as one whose properties are all unset.

@@ -7,21 +7,43 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use amqp_codec::{MethodId, ShortStr, Table, Value, basic};
+use amqp_codec::{MethodId, ShortStr, Table, TooLong, Value, basic, short};
 use bytes::Bytes;
 use futures_core::Stream;
 
 use super::channel::{ChannelCore, pick};
+use super::checked;
+use super::declare::{Refused, StreamOffset};
+use super::request::Call;
 use super::trace::process_span;
 use crate::driver::{ConsumerEnd, State};
 use crate::error::{Closed, Error, Operation, UsageError};
 use crate::proto::{self, ChannelView, ConsumerId, DeliveryTag, Settle};
 
+/// Where replies are sent that come straight to the channel that asked, without a queue (RabbitMQ: direct reply-to).
+///
+/// Consume from it with [`Consume::direct_reply_to`], then publish requests on the same channel with this as
+/// [`Message::reply_to`](crate::Message::reply_to). In the request that arrives it is replaced by a name to which the
+/// server of the request publishes its reply, through the default exchange. `tests/examples/rpc.rs` is both sides.
+pub const DIRECT_REPLY_TO: ShortStr<'static> = short!("amq.rabbitmq.reply-to");
+
 /// What to consume, and how (basic.consume).
+///
+/// What is wrong with it, such as a name that is too long, is remembered, and the call that starts it is refused.
+///
+/// ```
+/// use amqp_client::{Consume, Overflow};
+///
+/// // Served before others of the queue, as long as it takes what it gets.
+/// let first = Consume::new("orders").priority(10);
+/// // Without acks nothing but the budget bounds what waits here.
+/// let ticks = Consume::new("ticks").no_ack().budget(1 << 20, Overflow::CloseChannel);
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Consume {
-    pub(super) method: basic::Consume<'static>,
+    method: basic::Consume<'static>,
+    refused: Refused,
     budget: usize,
     overflow: Overflow,
 }
@@ -42,21 +64,31 @@ pub enum Overflow {
 const DEFAULT_BUDGET: usize = 64 << 20;
 
 impl Consume {
-    /// The messages of this queue, with acks, not exclusive. An empty name is the queue declared last on the channel.
-    pub fn new(queue: ShortStr<'static>) -> Self {
+    /// The messages of this queue, with acks, not exclusive. The name has up to 255 bytes; the empty one is the queue
+    /// declared last on the channel.
+    pub fn new(queue: impl TryInto<ShortStr<'static>, Error: Into<TooLong>>) -> Self {
+        let mut refused = Refused::default();
+        let method = basic::Consume {
+            queue: refused.name(queue),
+            ..Default::default()
+        };
         Consume {
-            method: basic::Consume {
-                queue,
-                ..Default::default()
-            },
+            method,
+            refused,
             budget: DEFAULT_BUDGET,
             overflow: Overflow::default(),
         }
     }
 
-    /// A consumer tag of your own; it must be unique on the channel. The server makes one otherwise.
-    pub fn tag(mut self, tag: ShortStr<'static>) -> Self {
-        self.method.consumer_tag = tag;
+    /// The replies to requests that are published on the same channel: see [`DIRECT_REPLY_TO`]. Without acks, as the
+    /// server demands.
+    pub fn direct_reply_to() -> Self {
+        Consume::new(DIRECT_REPLY_TO).no_ack()
+    }
+
+    /// A consumer tag of your own, of up to 255 bytes; it must be unique on the channel. The server makes one otherwise.
+    pub fn tag(mut self, tag: impl TryInto<ShortStr<'static>, Error: Into<TooLong>>) -> Self {
+        self.method.consumer_tag = self.refused.name(tag);
         self
     }
 
@@ -78,13 +110,34 @@ impl Consume {
         self
     }
 
-    /// An argument such as `x-priority`.
-    pub fn argument<'v>(mut self, name: ShortStr<'static>, value: impl Into<Value<'v>>) -> Self {
-        self.method.arguments.extend([(name, value.into())]);
+    /// Consumers of a higher priority get the messages of the queue as long as they take them: those of a lower one
+    /// when the others are at their prefetch limit (RabbitMQ: `x-priority`). 0 unless said; may be negative.
+    pub fn priority(self, priority: i32) -> Self {
+        self.argument(short!("x-priority"), priority)
+    }
+
+    /// Where in a stream to begin (RabbitMQ: `x-stream-offset`). Streams are consumed with acks, and with a prefetch
+    /// limit set before.
+    pub fn stream_offset(mut self, offset: StreamOffset) -> Self {
+        self.refused.set_checked(
+            &mut self.method.arguments,
+            short!("x-stream-offset"),
+            offset.value(),
+        );
         self
     }
 
-    /// All arguments at once.
+    /// Any other argument. Replaces one of the same name.
+    pub fn argument<'v>(
+        mut self,
+        name: impl TryInto<ShortStr<'static>, Error: Into<TooLong>>,
+        value: impl Into<Value<'v>>,
+    ) -> Self {
+        self.refused.set(&mut self.method.arguments, name, value);
+        self
+    }
+
+    /// All arguments at once, in place of those set before.
     pub fn arguments(mut self, arguments: Table<'static>) -> Self {
         self.method.arguments = arguments;
         self
@@ -99,6 +152,12 @@ impl Consume {
         self.budget = bytes;
         self.overflow = overflow;
         self
+    }
+
+    /// The method, unless something cannot be sent.
+    pub(super) fn method(&self) -> Result<&basic::Consume<'static>, UsageError> {
+        self.refused.check()?;
+        Ok(&self.method)
     }
 }
 
@@ -124,8 +183,8 @@ pub struct ConsumerError(#[source] pub Arc<Closed>);
 
 impl Consumer {
     pub(super) async fn start(core: &Arc<ChannelCore>, consume: Consume) -> Result<Self, Error> {
-        let send =
-            |view: &mut ChannelView<'_, usize>, request| view.consume(request, &consume.method);
+        let method = checked::consume(&consume)?;
+        let send = |view: &mut ChannelView<'_, usize>, request| view.consume(request, method);
         let mut id = None;
         let call = core.start_call(send, |state, request| {
             state.add_consumer(
@@ -143,7 +202,7 @@ impl Consumer {
             core: core.clone(),
             id,
             tag: ShortStr::default(),
-            queue: consume.method.queue.clone(),
+            queue: method.queue.clone(),
             taken: VecDeque::new(),
             cancelled_by_server: false,
         };
@@ -153,6 +212,35 @@ impl Consumer {
             .await?;
         consumer.tag = ok.consumer_tag;
         Ok(consumer)
+    }
+
+    pub(super) fn start_no_wait(
+        core: &Arc<ChannelCore>,
+        consume: Consume,
+    ) -> Result<Self, UsageError> {
+        let method = checked::consume(&consume)?;
+        let id = core.shared().with(|state| {
+            let id = ConsumerId(state.conn.next_request());
+            let sent = state
+                .conn
+                .channel(core.id)
+                .and_then(|mut view| view.consume_no_wait(id, method));
+            match sent {
+                Ok(()) => {
+                    state.add_consumer(core.slot, id, consume.budget, consume.overflow);
+                    Ok(id)
+                }
+                Err(error) => Err(state.explain(core.slot, error)),
+            }
+        })?;
+        Ok(Consumer {
+            core: core.clone(),
+            id,
+            tag: method.consumer_tag.clone(),
+            queue: method.queue.clone(),
+            taken: VecDeque::new(),
+            cancelled_by_server: false,
+        })
     }
 
     /// The consumer tag.
@@ -179,18 +267,31 @@ impl Consumer {
     /// # Cancel safety
     /// The cancel is sent even if the future is dropped once it was polled.
     pub async fn cancel(&mut self) -> Result<(), Error> {
-        let cancel = basic::Cancel {
-            consumer_tag: self.tag.clone(),
-            ..Default::default()
-        };
-        let send = |view: &mut ChannelView<'_, usize>, request| view.call(request, &cancel);
-        let call = self
-            .core
-            .start_call(send, |state, request| state.add_cancel(request, self.id))?;
+        let call = self.start_cancel()?;
         let operation = Operation::Reply(MethodId::BASIC_CANCEL);
         call.within(self.core.deadlines().rpc, operation, pick!(BasicCancelOk))
             .await?;
         Ok(())
+    }
+
+    /// [`cancel`](Self::cancel), without waiting for the answer. The stream ends when that comes; until then deliveries
+    /// may arrive. The protocol's own no-wait is not used for it, because without an answer nobody knows when the last
+    /// delivery has come.
+    ///
+    /// It is sent in its turn, behind calls that wait for their answer or their turn.
+    ///
+    /// # Errors
+    /// The channel is not open.
+    pub fn cancel_no_wait(&mut self) -> Result<(), UsageError> {
+        // What was sent takes effect whoever waits for it.
+        self.start_cancel().map(drop)
+    }
+
+    fn start_cancel(&mut self) -> Result<Call, UsageError> {
+        let tag = self.tag.clone();
+        let send = |view: &mut ChannelView<'_, usize>, request| view.cancel(request, tag);
+        self.core
+            .start_call(send, |state, request| state.add_cancel(request, self.id))
     }
 }
 

@@ -1,150 +1,89 @@
-//! What to declare and delete.
+//! What to declare and delete, and the arguments for it.
 
-use amqp_codec::{ShortStr, Table, Value, exchange, queue};
+mod exchange;
+mod kinds;
+mod queue;
 
-/// A queue to declare (queue.declare): not durable, not exclusive, not deleted automatically unless said.
+pub use exchange::ExchangeDeclare;
+pub use kinds::{
+    DeadLetterStrategy, ExchangeKind, HeadersMatch, LeaderLocator, QueueOverflow, QueueType,
+    StreamOffset,
+};
+pub use queue::{QueueDeclare, QueueDelete, QueueInfo};
+
+use std::time::Duration;
+
+use amqp_codec::{ShortStr, Table, TooLong, Value};
+
+use crate::error::UsageError;
+use crate::message::MAX_TTL;
+
+/// What a builder was told that cannot be sent: the first such thing, with which the call is refused.
 #[derive(Debug, Clone, Default)]
-#[must_use]
-pub struct QueueDeclare {
-    pub(super) method: queue::Declare<'static>,
-}
+pub(super) struct Refused(Option<UsageError>);
 
-impl QueueDeclare {
-    /// A queue of this name; for an empty one the server makes a name.
-    pub fn new(name: ShortStr<'static>) -> Self {
-        QueueDeclare {
-            method: queue::Declare {
-                queue: name,
-                ..Default::default()
-            },
+impl Refused {
+    /// The name, or the empty one if it is too long.
+    pub(super) fn name(
+        &mut self,
+        name: impl TryInto<ShortStr<'static>, Error: Into<TooLong>>,
+    ) -> ShortStr<'static> {
+        name.try_into().unwrap_or_else(|error| {
+            self.because(error.into().into());
+            ShortStr::EMPTY
+        })
+    }
+
+    /// Sets an argument, in place of one of the same name.
+    pub(super) fn set<'v>(
+        &mut self,
+        arguments: &mut Table<'static>,
+        name: impl TryInto<ShortStr<'static>, Error: Into<TooLong>>,
+        value: impl Into<Value<'v>>,
+    ) {
+        let set = match name.try_into() {
+            Ok(name) => arguments.insert(name, value),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = set {
+            self.because(error.into());
         }
     }
 
-    /// The queue survives a restart of the broker.
-    pub fn durable(mut self) -> Self {
-        self.method.durable = true;
-        self
-    }
-
-    /// The queue is this connection's alone, and goes with it.
-    pub fn exclusive(mut self) -> Self {
-        self.method.exclusive = true;
-        self
-    }
-
-    /// The queue goes when its last consumer does.
-    pub fn auto_delete(mut self) -> Self {
-        self.method.auto_delete = true;
-        self
-    }
-
-    /// Only asks whether the queue exists; what else is said here is not looked at.
-    pub fn passive(mut self) -> Self {
-        self.method.passive = true;
-        self
-    }
-
-    /// An argument such as `x-max-length`.
-    pub fn argument<'v>(mut self, name: ShortStr<'static>, value: impl Into<Value<'v>>) -> Self {
-        self.method.arguments.extend([(name, value.into())]);
-        self
-    }
-
-    /// All arguments at once.
-    pub fn arguments(mut self, arguments: Table<'static>) -> Self {
-        self.method.arguments = arguments;
-        self
-    }
-}
-
-/// What queue.declare-ok says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueInfo {
-    /// The queue's name, which the server may have made.
-    pub name: ShortStr<'static>,
-    /// Messages that are ready in it; those that wait for their ack are not counted.
-    pub message_count: u32,
-    /// Its consumers.
-    pub consumer_count: u32,
-}
-
-/// A queue to delete (queue.delete), whatever is in it and whoever consumes from it unless said.
-#[derive(Debug, Clone, Default)]
-#[must_use]
-pub struct QueueDelete {
-    pub(super) method: queue::Delete<'static>,
-}
-
-impl QueueDelete {
-    /// The queue of this name.
-    pub fn new(name: ShortStr<'static>) -> Self {
-        QueueDelete {
-            method: queue::Delete {
-                queue: name,
-                ..Default::default()
-            },
+    /// Sets an argument to a value that may be beyond what brokers take.
+    pub(super) fn set_checked<'v>(
+        &mut self,
+        arguments: &mut Table<'static>,
+        name: ShortStr<'static>,
+        value: Option<impl Into<Value<'v>>>,
+    ) {
+        match value {
+            Some(value) => self.set(arguments, name, value),
+            None => self.because(UsageError::InvalidArgument(name)),
         }
     }
 
-    /// Only if it has no consumers.
-    pub fn if_unused(mut self) -> Self {
-        self.method.if_unused = true;
-        self
+    fn because(&mut self, error: UsageError) {
+        self.0.get_or_insert(error);
     }
 
-    /// Only if it is empty.
-    pub fn if_empty(mut self) -> Self {
-        self.method.if_empty = true;
-        self
-    }
-}
-
-/// An exchange to declare (exchange.declare): not durable, not deleted automatically, not internal unless said.
-#[derive(Debug, Clone, Default)]
-#[must_use]
-pub struct ExchangeDeclare {
-    pub(super) method: exchange::Declare<'static>,
-}
-
-impl ExchangeDeclare {
-    /// An exchange of this name and type: `direct`, `fanout`, `topic`, `headers`, or one that a plugin brings.
-    pub fn new(name: ShortStr<'static>, kind: ShortStr<'static>) -> Self {
-        ExchangeDeclare {
-            method: exchange::Declare {
-                exchange: name,
-                kind,
-                ..Default::default()
-            },
+    /// # Errors
+    /// What was remembered.
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        match &self.0 {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
         }
     }
+}
 
-    /// The exchange survives a restart of the broker.
-    pub fn durable(mut self) -> Self {
-        self.method.durable = true;
-        self
-    }
+/// Whole milliseconds, as far as brokers take them.
+fn millis(duration: Duration) -> Option<i64> {
+    let millis = duration.as_millis();
+    (duration <= MAX_TTL).then_some(millis as i64)
+}
 
-    /// The exchange goes when the last thing bound to it does.
-    pub fn auto_delete(mut self) -> Self {
-        self.method.auto_delete = true;
-        self
-    }
-
-    /// Only other exchanges publish to it.
-    pub fn internal(mut self) -> Self {
-        self.method.internal = true;
-        self
-    }
-
-    /// Only asks whether the exchange exists; what else is said here is not looked at.
-    pub fn passive(mut self) -> Self {
-        self.method.passive = true;
-        self
-    }
-
-    /// An argument such as `alternate-exchange`.
-    pub fn argument<'v>(mut self, name: ShortStr<'static>, value: impl Into<Value<'v>>) -> Self {
-        self.method.arguments.extend([(name, value.into())]);
-        self
-    }
+/// Counts and sizes are signed on the wire.
+fn length(length: u64) -> Option<i64> {
+    i64::try_from(length).ok()
 }

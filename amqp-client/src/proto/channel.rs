@@ -180,8 +180,47 @@ impl<P> Channel<P> {
         consume: &basic::Consume<'_>,
         shared: &mut Shared<'_, P>,
     ) {
-        let rpc = self.rpc(Some(request), consume, consume.no_ack);
+        let consumer_tag = consume.consumer_tag.clone().into_owned();
+        let rpc = Rpc {
+            consumer_tag,
+            ..self.rpc(Some(request), consume, consume.no_ack)
+        };
         self.rpcs.push(rpc);
+        self.send_next_rpc(shared);
+    }
+
+    /// Starts a consumer without an answer: from now on messages may come for it.
+    pub(super) fn consume_no_wait(
+        &mut self,
+        id: ConsumerId,
+        consume: &basic::Consume<'_>,
+        shared: &mut Shared<'_, P>,
+    ) {
+        let tag = consume.consumer_tag.clone().into_owned();
+        self.consumers.start(tag, Some(id), consume.no_ack);
+        self.send(consume, shared);
+    }
+
+    /// Whether a consumer of this tag would be the second one by the time the server hears of it. Methods that wait for
+    /// their turn count if it comes behind them.
+    pub(super) fn has_consumer(&self, tag: &ShortStr<'_>, behind_waiting: bool) -> bool {
+        match self.rpcs.last_about(tag) {
+            _ if tag.is_empty() => false,
+            Some(_) if !behind_waiting => true,
+            // Should nobody want it any more, it is cancelled before what waits is sent.
+            Some(last) => last.method == MethodId::BASIC_CONSUME && last.request.is_some(),
+            None => self.consumers.has(tag.as_bytes()),
+        }
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        request: RequestId,
+        tag: ShortStr<'static>,
+        shared: &mut Shared<'_, P>,
+    ) {
+        let cancel = self.cancel_of(Some(request), tag);
+        self.rpcs.push(cancel);
         self.send_next_rpc(shared);
     }
 
@@ -216,6 +255,7 @@ impl<P> Channel<P> {
             request,
             method: M::ID,
             no_ack,
+            consumer_tag: ShortStr::EMPTY,
             frame,
         }
     }
@@ -312,21 +352,26 @@ impl<P> Channel<P> {
     /// Cancels a consumer that nobody reads from any more. What arrives for it meanwhile goes back to its
     /// queue.
     pub(super) fn forget_consumer(&mut self, id: ConsumerId, shared: &mut Shared<'_, P>) {
-        if let Some(tag) = self.consumers.forget(id) {
-            let cancel = self.cancel(tag);
+        let tag = self.consumers.forget(id);
+        // One that is cancelled already may have a successor of the same tag that waits for its turn.
+        if let Some(tag) = tag.filter(|tag| !self.rpcs.cancels(tag)) {
+            let cancel = self.cancel_of(None, tag);
             self.rpcs.push(cancel);
             self.send_next_rpc(shared);
         }
     }
 
-    /// A cancel whose answer nobody waits for. It does have to be awaited: until then it must be known
-    /// whether what comes for the consumer has to be given back.
-    fn cancel(&self, consumer_tag: ShortStr<'static>) -> Rpc {
+    /// A cancel whose answer is awaited even if nobody waits for it: until then it must be known whether what
+    /// comes for the consumer has to be given back.
+    fn cancel_of(&self, request: Option<RequestId>, consumer_tag: ShortStr<'static>) -> Rpc {
         let cancel = basic::Cancel {
-            consumer_tag,
+            consumer_tag: consumer_tag.as_borrowed(),
             ..Default::default()
         };
-        self.rpc(None, &cancel, false)
+        Rpc {
+            consumer_tag: consumer_tag.clone(),
+            ..self.rpc(request, &cancel, false)
+        }
     }
 
     /// Settles a delivery that is unsettled, or with `multiple` all up to it.

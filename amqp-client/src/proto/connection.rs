@@ -293,6 +293,7 @@ impl<P> Connection<P> {
             request: Some(request),
             method: connection::UpdateSecret::ID,
             no_ack: false,
+            consumer_tag: ShortStr::EMPTY,
             frame: bytes,
         });
         self.send_next_rpc();

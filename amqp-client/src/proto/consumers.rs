@@ -41,6 +41,11 @@ impl Consumers {
         self.by_tag.insert(tag, Consumer { id, no_ack });
     }
 
+    /// Whether the server has a consumer of this tag.
+    pub(super) fn has(&self, tag: &[u8]) -> bool {
+        self.by_tag.contains_key(tag)
+    }
+
     /// Nobody wants the consumer's messages any more. Its tag, to cancel it by.
     pub(super) fn forget(&mut self, id: ConsumerId) -> Option<ShortStr<'static>> {
         let (tag, consumer) = self

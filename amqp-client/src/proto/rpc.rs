@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use amqp_codec::MethodId;
+use amqp_codec::{MethodId, ShortStr};
 
 /// Names a request of the caller's until its [`Reply`](super::Event::Reply) event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +18,8 @@ pub(super) struct Rpc {
     pub(super) method: MethodId,
     /// For consume and get: what comes needs no ack.
     pub(super) no_ack: bool,
+    /// For consume and cancel: the consumer tag; empty where the server makes one.
+    pub(super) consumer_tag: ShortStr<'static>,
     /// The whole method frame; taken when it is sent.
     pub(super) frame: Vec<u8>,
 }
@@ -65,6 +67,20 @@ impl RpcQueue {
     /// The method that is on the wire.
     pub(super) fn awaited(&self) -> Option<&Rpc> {
         self.queue.front().filter(|_| self.in_flight)
+    }
+
+    /// The last method of those that wait which starts or cancels the consumer of this tag.
+    pub(super) fn last_about(&self, consumer_tag: &ShortStr<'_>) -> Option<&Rpc> {
+        let about = |rpc: &&Rpc| rpc.consumer_tag == *consumer_tag;
+        self.queue.iter().rev().find(about)
+    }
+
+    /// Whether a method that waits cancels the consumer of this tag.
+    pub(super) fn cancels(&self, consumer_tag: &ShortStr<'_>) -> bool {
+        let cancel = |rpc: &Rpc| rpc.method == MethodId::BASIC_CANCEL;
+        self.queue
+            .iter()
+            .any(|rpc| cancel(rpc) && rpc.consumer_tag == *consumer_tag)
     }
 
     /// The reply to the method on the wire has come, if this is one.

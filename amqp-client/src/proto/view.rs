@@ -242,7 +242,7 @@ impl<P> ChannelView<'_, P> {
     /// whatever `no_wait` says.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// As [`call`](Self::call); the channel has a consumer of this tag.
     pub fn consume(
         &mut self,
         request: RequestId,
@@ -253,7 +253,59 @@ impl<P> ChannelView<'_, P> {
             ..consume.clone()
         };
         self.check(&consume)?;
+        self.check_consumer_tag(&consume, true)?;
         self.channel.consume(request, &consume, &mut self.shared);
+        Ok(())
+    }
+
+    /// Starts a consumer at once and without an answer, whatever `no_wait` says. Messages for it may come from now
+    /// on; should the server refuse it, it closes the channel.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call); no tag is given, or the channel has a consumer of this tag, or starts or cancels one.
+    pub fn consume_no_wait(
+        &mut self,
+        consumer: ConsumerId,
+        consume: &basic::Consume<'_>,
+    ) -> Result<(), UsageError> {
+        let consume = basic::Consume {
+            no_wait: true,
+            ..consume.clone()
+        };
+        self.check(&consume)?;
+        if consume.consumer_tag.is_empty() {
+            return Err(UsageError::NoConsumerTag);
+        }
+        self.check_consumer_tag(&consume, false)?;
+        self.channel
+            .consume_no_wait(consumer, &consume, &mut self.shared);
+        Ok(())
+    }
+
+    /// RabbitMQ ends the connection (530) for a second consumer of the same tag.
+    fn check_consumer_tag(
+        &self,
+        consume: &basic::Consume<'_>,
+        behind_waiting: bool,
+    ) -> Result<(), UsageError> {
+        let tag = &consume.consumer_tag;
+        if self.channel.has_consumer(tag, behind_waiting) {
+            return Err(UsageError::ConsumerTagInUse(tag.clone().into_owned()));
+        }
+        Ok(())
+    }
+
+    /// Cancels a consumer. The answer is always waited for: only then is it known that nothing more comes for it.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn cancel(
+        &mut self,
+        request: RequestId,
+        consumer_tag: ShortStr<'static>,
+    ) -> Result<(), UsageError> {
+        self.check_open()?;
+        self.channel.cancel(request, consumer_tag, &mut self.shared);
         Ok(())
     }
 

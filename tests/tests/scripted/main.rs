@@ -13,6 +13,7 @@ mod flood;
 mod handles;
 mod handshake;
 mod heartbeat;
+mod refusals;
 mod secrets;
 mod support;
 mod tx;

@@ -410,7 +410,7 @@ impl<P> Channel<P> {
         let id = rpc.request.map(ConsumerId);
         self.consumers.start(tag.clone(), id, rpc.no_ack);
         if id.is_none() {
-            let cancel = self.cancel(tag);
+            let cancel = self.cancel_of(None, tag);
             self.rpcs.push_first(cancel);
         }
         self.reply_as_is(&rpc, method, shared);

@@ -21,6 +21,7 @@ use crate::outcome::{Outcome, Returned, UnknownReason};
 mod channels;
 mod closing;
 mod confirms;
+mod consumer_tags;
 mod consuming;
 mod cuts;
 mod flow;

@@ -182,10 +182,17 @@ fn the_cancel_of_a_consumer_that_was_given_up_goes_before_its_successor() {
         ..Default::default()
     };
     let requests = [session.conn.next_request(), session.conn.next_request()];
-    for request in requests {
-        session.view(id).consume(request, &consume).expect("open");
-    }
+    session
+        .view(id)
+        .consume(requests[0], &consume)
+        .expect("open");
+    let early = session.view(id).consume(requests[1], &consume);
+    assert_eq!(early, Err(UsageError::ConsumerTagInUse(text("ctag"))));
     session.view(id).abandon(requests[0]);
+    session
+        .view(id)
+        .consume(requests[1], &consume)
+        .expect("the first is cancelled before");
     assert_eq!(session.sent(), ["1 basic.consume"]);
     let consumer_tag = || text("ctag");
     session.feed(wire().method(
