@@ -50,7 +50,7 @@ fn a_consumer_without_an_answer_gets_what_comes() {
     session.consume(id, "first").expect("open");
     session.consume(id, "second").expect("open");
     let consumer = session.consume_no_wait(id, "c").expect("a tag of its own");
-    assert_eq!(session.sent(), ["1 basic.consume", "1 basic.consume"]);
+    assert_eq!(session.sent(), ["1 basic.consume", "1 basic.consume no-wait"]);
     session.feed(wire().deliver(1, "c", 1));
     match &session.events()[..] {
         [Event::Delivered(of, delivery)] if *of == consumer => {
