@@ -34,6 +34,7 @@ mod flow;
 mod handshake;
 mod large;
 mod lifecycle;
+mod methods;
 mod mixed;
 mod protocol;
 mod returns;

@@ -116,7 +116,7 @@ async fn several_calls_in_flight_of_which_one_is_dropped() {
         let (broker, connection) = slow_broker(Rules::default()).await;
         let channel = connection.open_channel().await.unwrap();
         let declare = async |name: &'static str| {
-            let declare = QueueDeclare::new(name.try_into().unwrap());
+            let declare = QueueDeclare::new(name);
             channel.queue_declare(declare).await.unwrap()
         };
         let (one, dropped, two) = tokio::join!(

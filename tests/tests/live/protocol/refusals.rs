@@ -109,6 +109,12 @@ async fn properties_that_the_broker_refuses(broker: &'static Broker) {
     let vhost = broker.vhost("facts").await;
     let connection = connect(&vhost.uri).await;
     declare(&connection, "q").await;
+    // The setter would not take it.
+    let expiration = |millis: &str| {
+        let mut message = Message::new("x");
+        message.properties_mut().expiration = Some(name(millis));
+        message
+    };
     let delivery_mode = |mode: u8| {
         let mut message = Message::new("x");
         message.properties_mut().delivery_mode = Some(mode);
@@ -117,13 +123,12 @@ async fn properties_that_the_broker_refuses(broker: &'static Broker) {
     let old = broker.version() == Version::V3_10;
     let ten_years = 315_360_000_000_u64;
     for (message, refused) in [
-        (Message::new("x").expiration("abc"), true),
-        (Message::new("x").expiration("-1"), true),
-        (
-            Message::new("x").expiration((ten_years + 1).to_string()),
-            true,
-        ),
-        (Message::new("x").expiration("60000"), false),
+        (expiration("abc"), true),
+        (expiration("-1"), true),
+        (expiration(""), true),
+        (expiration(&(ten_years + 1).to_string()), true),
+        (expiration(&ten_years.to_string()), false),
+        (expiration("60000"), false),
         (Message::new("x").user_id("somebody-else"), true),
         (Message::new("x").user_id("guest"), false),
         (Message::new("x").header("CC", "no array"), true),
