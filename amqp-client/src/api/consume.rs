@@ -165,7 +165,8 @@ impl Consume {
 /// [is cancelled](Self::cancel), or the server cancels it, and with an error when the channel closes.
 ///
 /// Dropping it cancels the consumer in the background; deliveries it has not handed out go back to their
-/// queue. Those it has handed out are untouched: ack, nack or reject them as usual.
+/// queue; those that need no ack are gone. Those it has handed out are untouched: ack, nack or reject them as usual,
+/// those of a stream only by an ack (RabbitMQ before 4.0 ends the connection otherwise).
 pub struct Consumer {
     core: Arc<ChannelCore>,
     id: ConsumerId,

@@ -15,7 +15,7 @@ use crate::message::Publication;
 use crate::outcome::{Counts, Outcome, Returned};
 use crate::proto::{
     ChannelId, ConfirmStatus, Connection, ConsumerId, Delivery, Event, PublishSeq, Reply,
-    RequestError, RequestId, Settle,
+    RequestError, RequestId,
 };
 
 /// How many returned messages wait for a reader before the oldest are given up, and how many bytes of bodies.
@@ -448,8 +448,7 @@ impl State {
                 RequestSlot::Waiting(_) => view.abandon(request),
                 RequestSlot::Done(Err(_)) | RequestSlot::Done(Ok(Reply::Got(None))) => {}
                 RequestSlot::Done(Ok(Reply::Got(Some((delivery, _))))) => {
-                    // Refused where the get asked for no ack: the message is gone then, as documented.
-                    let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
+                    view.give_back(&delivery);
                 }
                 RequestSlot::Done(Ok(
                     Reply::Channel(_) | Reply::Committed(_) | Reply::RolledBack(_),
@@ -782,7 +781,7 @@ impl State {
         let Some(slot) = self.consumers.get_mut(&consumer) else {
             // The consumer was dropped and its cancel is on the way: back into the queue.
             if let Ok(mut view) = self.conn.channel(tag.channel()) {
-                let _ = view.settle(tag, false, Settle::Nack { requeue: true });
+                view.give_back(&delivery);
             }
             return;
         };
@@ -869,8 +868,7 @@ impl State {
                 view.forget_consumer(consumer);
             }
             for delivery in taken.drain(..).chain(dropped.queue) {
-                // Refused for deliveries that need no ack: those are gone, as documented.
-                let _ = view.settle(delivery.tag(), false, Settle::Nack { requeue: true });
+                view.give_back(&delivery);
             }
         }
     }

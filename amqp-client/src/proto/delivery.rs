@@ -4,7 +4,7 @@ use std::fmt;
 
 use amqp_codec::basic::Properties;
 use amqp_codec::content::Content;
-use amqp_codec::{ReplyCode, ShortStr};
+use amqp_codec::{Limits, ReplyCode, ShortStr};
 use bytes::Bytes;
 
 use super::event::{ChannelId, ConsumerId};
@@ -102,6 +102,13 @@ impl Delivery {
     /// Its properties, taken apart anew at each call.
     pub fn properties(&self) -> Properties<'_> {
         self.content.properties()
+    }
+
+    /// Whether it says that it comes from a stream. A copy of such a message in another queue says so too.
+    pub(super) fn is_of_stream(&self, limits: &Limits) -> bool {
+        let properties = self.properties();
+        let headers = properties.headers(limits);
+        matches!(headers, Ok(Some(headers)) if headers.contains_key("x-stream-offset"))
     }
 
     /// Its body.

@@ -9,7 +9,7 @@ use amqp_codec::{EncodeError, MethodFields, ReplyCode, ShortStr, basic, tx};
 use super::ConfirmOptions;
 use super::channel::{Channel, Mode, Select, Shared, State};
 use super::confirm::PublishSeq;
-use super::delivery::{DeliveryTag, Settle};
+use super::delivery::{Delivery, DeliveryTag, Settle};
 use super::event::{ChannelId, ConsumerId};
 use super::returns::RETURN_TAG;
 use super::rpc::RequestId;
@@ -404,6 +404,15 @@ impl<P> ChannelView<'_, P> {
         let multiple = multiple && !matches!(how, Settle::Reject { .. });
         self.channel.settle(tag, multiple, how, &mut self.shared);
         Ok(())
+    }
+
+    /// Puts a delivery that nobody wants back into its queue, if it is unsettled. The message of a stream is left
+    /// unsettled instead: it is still there, and RabbitMQ before 4.0 ends the connection for such a nack. So is one that
+    /// only has the header `x-stream-offset`, until the channel closes.
+    pub fn give_back(&mut self, delivery: &Delivery) {
+        if self.check_open().is_ok() && delivery.tag().channel == self.channel.id {
+            self.channel.give_back(delivery, &mut self.shared);
+        }
     }
 
     /// Cancels a consumer that nobody reads from any more. What is under way to it goes back to its queue.

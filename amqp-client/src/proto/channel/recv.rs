@@ -234,17 +234,20 @@ impl<P> Channel<P> {
                     .events
                     .push_back(Event::Delivered(consumer, delivery));
             }
-            Origin::Consumer(None) => self.give_back(content.method.tag, shared),
+            Origin::Consumer(None) => self.give_back(&Delivery::new(content), shared),
             Origin::Get { message_count } => self.recv_got(content, message_count, shared)?,
             Origin::Return { code } => self.recv_return(code, content, shared),
         }
         Ok(Next::Stays)
     }
 
-    /// A message that nobody wants any more must not stay unsettled. One that needs no ack is gone.
-    fn give_back(&mut self, tag: DeliveryTag, shared: &mut Shared<'_, P>) {
-        if self.consumers.is_unsettled(tag.tag) {
-            self.settle(tag.tag, false, Settle::Nack { requeue: true }, shared);
+    /// A message that nobody wants any more must not stay unsettled. One that needs no ack is gone; one of a stream is
+    /// there all the same.
+    pub(in crate::proto) fn give_back(&mut self, delivery: &Delivery, shared: &mut Shared<'_, P>) {
+        let DeliveryTag { tag, .. } = delivery.tag();
+        // RabbitMQ before 4.0 ends the connection (540) for a nack of a stream's message.
+        if self.consumers.is_unsettled(tag) && !delivery.is_of_stream(shared.limits) {
+            self.settle(tag, false, Settle::Nack { requeue: true }, shared);
         }
     }
 
@@ -262,7 +265,7 @@ impl<P> Channel<P> {
                 let got = Reply::Got(Some((Delivery::new(content), message_count)));
                 shared.events.push_back(Event::Reply(request, Ok(got)));
             }
-            None => self.give_back(content.method.tag, shared),
+            None => self.give_back(&Delivery::new(content), shared),
         }
         self.send_next_rpc(shared);
         Ok(())

@@ -50,7 +50,10 @@ fn a_consumer_without_an_answer_gets_what_comes() {
     session.consume(id, "first").expect("open");
     session.consume(id, "second").expect("open");
     let consumer = session.consume_no_wait(id, "c").expect("a tag of its own");
-    assert_eq!(session.sent(), ["1 basic.consume", "1 basic.consume no-wait"]);
+    assert_eq!(
+        session.sent(),
+        ["1 basic.consume", "1 basic.consume no-wait"]
+    );
     session.feed(wire().deliver(1, "c", 1));
     match &session.events()[..] {
         [Event::Delivered(of, delivery)] if *of == consumer => {
@@ -145,4 +148,27 @@ fn a_cancelled_consumer_is_not_cancelled_again() {
     session.events();
     session.feed(wire().deliver(1, "c", 1));
     assert!(matches!(session.events()[..], [Event::Delivered(of, _)] if of == second));
+}
+
+/// RabbitMQ before 4.0 ends the connection for it, and a stream keeps its messages anyway.
+#[test]
+fn a_message_of_a_stream_is_not_given_back() {
+    let mut session = Session::open();
+    let id = session.channel();
+    let consumer = session.consume_no_wait(id, "c").expect("a tag of its own");
+    session.view(id).forget_consumer(consumer);
+    session.sent();
+    let deliver = |delivery_tag| basic::Deliver {
+        consumer_tag: text("c"),
+        delivery_tag,
+        ..Default::default()
+    };
+    let of_stream = Properties {
+        headers: Some(table! { "x-stream-offset" => 7 }.into()),
+        ..Properties::EMPTY
+    };
+    session.feed(wire().content(1, deliver(1), &of_stream, b"s"));
+    assert!(session.sent().is_empty());
+    session.feed(wire().content(1, deliver(2), &Properties::EMPTY, b"q"));
+    assert_eq!(session.sent(), ["1 basic.nack 2 requeue"]);
 }
