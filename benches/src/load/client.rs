@@ -93,7 +93,7 @@ pub(super) async fn consume(address: SocketAddr, what: Consumption) -> Result<Re
     let channel = connection.open_channel().await?;
     channel.qos(what.window, false).await?;
     let queue = format!("deliver:{}:{}", what.warm_up + what.count, what.size);
-    let mut consumer = channel.consume(Consume::new(queue.try_into()?)).await?;
+    let mut consumer = channel.consume(Consume::new(queue)).await?;
     take(&mut consumer, what.warm_up, what).await?;
     let start = Snapshot::take();
     take(&mut consumer, what.count, what).await?;
