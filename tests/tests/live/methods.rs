@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use amqp_client::codec::basic::Properties;
 use amqp_client::codec::{
-    MethodFields, ReplyCode, ShortStr, Table, Value, basic, exchange, queue, short, table,
+    MethodFields, ReplyCode, ShortStr, Table, Value, basic, connection, exchange, queue, short,
+    table,
 };
+use amqp_client::error::ErrorKind;
 use amqp_client::{
     Channel, Connection, Consume, Consumer, Delivery, ExchangeDeclare, ExchangeKind, HeadersMatch,
     Message, Outcome, QueueDeclare, QueueDelete, QueueInfo, QueueOverflow, QueueType, StreamOffset,
@@ -33,6 +35,7 @@ on_each_broker!(
     methods_without_an_answer,
     refusals_without_an_answer,
     what_is_refused_here_is_refused_there,
+    a_consumer_tag_used_twice,
     direct_reply_to,
 );
 
@@ -645,6 +648,37 @@ async fn what_is_refused_here_is_refused_there(broker: &'static Broker) {
     };
     raw.call::<exchange::DeclareOk>(1, again).await;
     raw.close().await;
+}
+
+/// Refused here; in raw frames it is the connection's end.
+async fn a_consumer_tag_used_twice(broker: &'static Broker) {
+    let vhost = broker.vhost("methods").await;
+    let connection = connect(&vhost.uri).await;
+    declare(&connection, "q").await;
+    let channel = channel(&connection).await;
+    let consume = || Consume::new("q").tag("c");
+    let mut consumer = channel.consume(consume()).await.unwrap();
+    let error = channel.consume(consume()).await.err().expect("a refusal");
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    // The tag is free when the first is cancelled, or its handle is gone.
+    consumer.cancel().await.unwrap();
+    let second = channel.consume(consume()).await.unwrap();
+    drop(second);
+    let mut third = channel.consume(consume()).await.unwrap();
+    publish(&connection, "", "q", Message::new("m")).await;
+    assert_eq!(next(&mut third).await.body(), b"m");
+    connection.close().await.unwrap();
+
+    let mut raw = raw(broker.address(), &vhost).await;
+    let consume = || basic::Consume {
+        queue: short!("q"),
+        consumer_tag: short!("c"),
+        ..Default::default()
+    };
+    raw.send(1, consume()).await;
+    raw.send(1, consume()).await;
+    let close = raw.skip_to::<connection::Close<'static>>(0).await;
+    assert_eq!(close.reply_code, ReplyCode::NOT_ALLOWED, "{close:?}");
 }
 
 /// The broker closes the channel for this method.
