@@ -74,6 +74,9 @@ impl Methods {
     ///
     /// # Errors
     /// The channel or connection ended otherwise before; no answer within the close deadline.
+    ///
+    /// # Cancel safety
+    /// The channel closes all the same, once the future was polled.
     pub async fn close(&self) -> Result<(), Error> {
         self.core.close().await
     }
@@ -83,6 +86,9 @@ impl Methods {
     ///
     /// # Errors
     /// As [`close`](Self::close); a text of more than 255 bytes.
+    ///
+    /// # Cancel safety
+    /// The channel closes all the same, once the future was polled.
     pub async fn close_with(
         &self,
         code: ReplyCode,
@@ -104,6 +110,9 @@ impl Methods {
     /// Refused here: a name that begins with `amq.`, unless asked passively or predefined; the default exchange.
     /// By the server: 406 if it exists and is different, 404 if asked passively and it does not exist, 406 for an
     /// unknown type (before RabbitMQ 4.0 the connection ends with 503).
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     ///
     /// ```no_run
     /// use amqp_client::{Channel, ExchangeDeclare, ExchangeKind};
@@ -133,6 +142,9 @@ impl Methods {
     /// # Errors
     /// Refused here: a name that begins with `amq.`; the default exchange. By the server: 406 if `if_unused` and
     /// something is bound to it.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn exchange_delete<'a>(
         &self,
         name: impl TryInto<ShortStr<'a>, Error: Into<TooLong>>,
@@ -151,6 +163,9 @@ impl Methods {
     ///
     /// # Errors
     /// Refused here: the default exchange. By the server: 404 if either does not exist.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     ///
     /// ```no_run
     /// use amqp_client::{Channel, codec::table};
@@ -178,6 +193,9 @@ impl Methods {
     ///
     /// # Errors
     /// Refused here: the default exchange.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn exchange_unbind<'a>(
         &self,
         destination: impl TryInto<ShortStr<'a>, Error: Into<TooLong>>,
@@ -198,6 +216,9 @@ impl Methods {
     /// Refused here: a name that begins with `amq.`, unless asked passively; an argument that cannot be sent. By the
     /// server: 405 if it is another connection's, 406 if it exists and is different, 404 if asked passively and it
     /// does not exist.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     ///
     /// ```no_run
     /// use amqp_client::{Channel, QueueDeclare, codec::table};
@@ -225,6 +246,9 @@ impl Methods {
     /// # Errors
     /// Refused here: the default exchange, to which every queue is bound by its name. By the server: 404 if either does
     /// not exist.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn queue_bind<'a>(
         &self,
         queue: impl TryInto<ShortStr<'a>, Error: Into<TooLong>>,
@@ -242,6 +266,9 @@ impl Methods {
     ///
     /// # Errors
     /// Refused here: the default exchange. By the server: 405 if the queue is another connection's.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn queue_unbind<'a>(
         &self,
         queue: impl TryInto<ShortStr<'a>, Error: Into<TooLong>>,
@@ -259,6 +286,9 @@ impl Methods {
     ///
     /// # Errors
     /// 404 if it does not exist, 405 if it is another connection's.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn queue_purge<'a>(
         &self,
         queue: impl TryInto<ShortStr<'a>, Error: Into<TooLong>>,
@@ -271,6 +301,9 @@ impl Methods {
     ///
     /// # Errors
     /// 405 if it is another connection's, 406 if it is in use, or not empty, where that was asked.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn queue_delete(&self, delete: QueueDelete) -> Result<u32, Error> {
         Ok(call!(self, delete.method()?.clone(), QueueDeleteOk)?.message_count)
     }
@@ -285,6 +318,9 @@ impl Methods {
     /// # Errors
     /// The channel or connection ends. It does later, with 540, on RabbitMQ 3.10 and 4.0 if a quorum queue is
     /// consumed under a global limit.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn qos(&self, prefetch_count: u16, global: bool) -> Result<(), Error> {
         call!(
             self,
@@ -331,6 +367,9 @@ impl Methods {
     ///
     /// # Errors
     /// 404 if the queue does not exist.
+    ///
+    /// # Cancel safety
+    /// The message that the answer brings goes back to its queue; with `no_ack` it is lost.
     pub async fn get<'a>(
         &self,
         queue: impl TryInto<ShortStr<'a>, Error: Into<TooLong>>,
@@ -360,6 +399,9 @@ impl Methods {
     ///
     /// # Errors
     /// The channel or connection ends.
+    ///
+    /// # Cancel safety
+    /// Once sent it takes effect; dropped while it waits for its turn, it is not sent.
     pub async fn recover(&self) -> Result<(), Error> {
         call!(
             self,
