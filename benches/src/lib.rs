@@ -4,6 +4,7 @@
 //! | command | says |
 //! |---|---|
 //! | `cargo bench -p amqp-benches --bench cost` | cost of a confirmed publish and of a delivery, with targets |
+//! | `cargo bench -p amqp-benches --bench scale` | what many channels and idle connections cost, with targets |
 //! | `cargo bench -p amqp-benches --bench codec` | time to decode and encode each kind of frame |
 //!
 //! `cost` starts the binary `null-broker` and, as its child, the binary `publish-load` under the tools that count

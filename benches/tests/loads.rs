@@ -6,6 +6,7 @@ use std::thread;
 
 use amqp_benches::blast;
 use amqp_benches::floor::Floor;
+use amqp_benches::load::scale::{self, Idle, Traffic};
 use amqp_benches::load::{Client, Consumption};
 use amqp_benches::null_broker::{Config, NullBroker};
 use amqp_benches::wire::{self, method};
@@ -44,6 +45,31 @@ async fn what_is_delivered_is_consumed() {
         };
         assert_eq!(what.run(broker.address()).await.unwrap().acked, 2_000);
     }
+}
+
+#[tokio::test]
+async fn channels_and_connections_may_be_many() {
+    let broker = NullBroker::start(Config::default()).unwrap();
+    let address = broker.address();
+    let workload = Workload::new(3_000, 30, 16, 1_000);
+    for traffic in [Traffic::OnLast, Traffic::OnAll] {
+        let report = scale::publish(address, &workload, 20, traffic).await;
+        assert_eq!(report.unwrap().acked, 3_000, "{traffic:?}");
+    }
+    assert_eq!(broker.published(), 2 * 3_030);
+    let report = scale::consume(address, 2_000, 20).await.unwrap();
+    assert_eq!(report.acked, 2_000);
+}
+
+#[test]
+fn what_idle_connections_cost_is_read_as_it_is_written() {
+    let idle = Idle {
+        memory: 1234.5,
+        cpu: 0.25,
+        threads: -1,
+    };
+    assert_eq!(Idle::parse(&idle.to_line()), Some(idle));
+    assert_eq!(Idle::parse("memory=1 cpu=2"), None);
 }
 
 #[test]

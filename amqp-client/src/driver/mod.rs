@@ -5,6 +5,7 @@
 //! has gathered, reads, and tells the handles what came of it.
 
 mod connect;
+mod ids;
 mod state;
 mod task;
 #[cfg_attr(not(feature = "rustls"), path = "no_tls.rs")]

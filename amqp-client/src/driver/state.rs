@@ -1,6 +1,6 @@
 //! What the handles and the task share.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use tokio::sync::{broadcast, watch};
 
+use super::ids::IdMap;
 use crate::api::{self, Overflow};
 use crate::error::{CloseCause, Closed, HandshakeError, NotSent, UsageError};
 use crate::message::Publication;
@@ -101,13 +102,13 @@ pub(crate) struct State {
     publishes: Slab<PublishSlot>,
     /// Empty, and kept for its memory: publishes that were settled, on the way to their slots.
     settled: Vec<(PublishKey, Outcome)>,
-    requests: HashMap<RequestId, RequestSlot>,
+    requests: IdMap<RequestId, RequestSlot>,
     /// The cancels that are not answered yet: they take effect whoever waits for their answer.
-    cancels: HashMap<RequestId, ConsumerId>,
+    cancels: IdMap<RequestId, ConsumerId>,
     pub(crate) channels: Slab<ChannelSlot>,
     /// The slots of the channels that are open, by number.
-    by_number: HashMap<u16, usize>,
-    consumers: BTreeMap<ConsumerId, ConsumerSlot>,
+    by_number: IdMap<u16, usize>,
+    consumers: IdMap<ConsumerId, ConsumerSlot>,
     /// Consumers over their budget that stop the reading until they are read.
     stalled: usize,
     events: broadcast::Sender<api::Event>,
@@ -199,11 +200,11 @@ impl State {
             conn,
             publishes: Slab::new(),
             settled: Vec::new(),
-            requests: HashMap::new(),
-            cancels: HashMap::new(),
+            requests: IdMap::default(),
+            cancels: IdMap::default(),
             channels: Slab::new(),
-            by_number: HashMap::new(),
-            consumers: BTreeMap::new(),
+            by_number: IdMap::default(),
+            consumers: IdMap::default(),
             stalled: 0,
             events: broadcast::Sender::new(EVENTS_KEPT),
             handshake: None,

@@ -81,7 +81,7 @@ impl Publisher {
     }
 }
 
-fn check(outcome: Outcome) -> Result<(), Failure> {
+pub(super) fn check(outcome: Outcome) -> Result<(), Failure> {
     match outcome {
         Outcome::Acked => Ok(()),
         other => Err(format!("not acked: {other:?}").into()),
@@ -117,6 +117,6 @@ async fn take(consumer: &mut Consumer, count: u64, what: Consumption) -> Result<
     Ok(())
 }
 
-async fn open(address: SocketAddr) -> Result<Connection, Failure> {
+pub(super) async fn open(address: SocketAddr) -> Result<Connection, Failure> {
     Ok(Connection::open(format!("amqp://guest:guest@{address}/%2f").as_str()).await?)
 }

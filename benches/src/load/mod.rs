@@ -3,6 +3,7 @@
 
 mod client;
 mod floor;
+pub mod scale;
 
 use std::error::Error;
 use std::net::SocketAddr;
