@@ -142,6 +142,12 @@ impl Deadlines {
     }
 }
 
+impl From<&ConnectOptions> for ConnectOptions {
+    fn from(options: &ConnectOptions) -> Self {
+        options.clone()
+    }
+}
+
 impl ConnectOptions {
     /// `guest` at localhost, virtual host `/`, no limits below the server's.
     pub fn new() -> Self {

@@ -242,8 +242,12 @@ impl Closed {
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(CloseCause::Connection(closed)) = &self.cause {
+            return write!(f, "ended with its connection, {closed}");
+        }
         write!(f, "closed by the {}", self.initiator)?;
         match self.code.name() {
+            _ if self.text.is_empty() && self.code == ReplyCode::REPLY_SUCCESS => {}
             // RabbitMQ begins its texts with the code's name.
             Some(name) if self.text.as_bytes().starts_with(name.as_bytes()) => {
                 write!(f, ": {} {}", self.code.0, self.text)?;
@@ -256,6 +260,17 @@ impl fmt::Display for Closed {
             (None, Some(cause)) if self.initiator == Initiator::Transport => write!(f, ": {cause}"),
             (None, _) => Ok(()),
         }
+    }
+}
+
+impl Closed {
+    /// Whether the same request would only meet the same end: the server found fault with it (404, 403, 406 and so
+    /// on), and it is the request, or what it is about, that has to change.
+    pub fn is_refusal(&self) -> bool {
+        self.initiator == Initiator::Server
+            && self.code != ReplyCode::CONNECTION_FORCED
+            && self.code != ReplyCode::INTERNAL_ERROR
+            && self.code != ReplyCode::REPLY_SUCCESS
     }
 }
 
@@ -364,6 +379,18 @@ pub struct PublishError {
     pub reason: NotSent,
     /// The message and where it was to go. The address is empty where the address was what could not be sent.
     pub publication: Box<Publication>,
+}
+
+impl NotSent {
+    /// How the channel or connection ended, where that is why.
+    pub fn closed(&self) -> Option<&Closed> {
+        match self {
+            NotSent::Usage(
+                UsageError::ConnectionClosed(closed) | UsageError::ChannelClosed(closed),
+            ) => Some(closed),
+            NotSent::Usage(_) | NotSent::Full | NotSent::Blocked => None,
+        }
+    }
 }
 
 #[cfg(feature = "tokio")]

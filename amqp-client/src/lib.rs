@@ -27,6 +27,13 @@
 //! - [`proto`]: the connection as a state machine without I/O, for those who bring their own. It is all that is left
 //!   without the feature `tokio`.
 //!
+//! Names, keys and properties are bytes, [`ShortStr`](codec::ShortStr), of which there are at most 255. What is sent
+//! later takes `&'static str` (free), `String` or `&String`, or a `ShortStr` that was made once and is cheap to clone;
+//! [`short!`] makes one from a constant. What is sent at once takes any `&str` as well.
+//!
+//! What was published is on its way when its outcome is known, or [`Connection::close`] has returned: a program that
+//! ends before leaves in the buffer what is there.
+//!
 //! Every call ends: there are deadlines for connecting, replies, confirms and closing ([`config::Deadlines`]). Every
 //! future can be dropped: each says under "Cancel safety" what that means.
 //!
@@ -56,6 +63,7 @@ pub mod proto;
 pub mod uri;
 
 pub use amqp_codec as codec;
+pub use amqp_codec::{short, table};
 #[cfg(feature = "tokio")]
 pub use api::{
     Acker, Channel, Committed, Confirm, ConfirmChannel, Connection, Consume, Consumer,

@@ -23,7 +23,8 @@ pub enum Outcome {
     /// Retry after a delay.
     Nacked(Box<Publication>),
     /// Nobody knows: the message may or may not be in its queues. Retry with the same message id, and
-    /// expect a duplicate.
+    /// expect a duplicate. Where [`UnknownReason::is_refusal`] says so, something under way on the channel has to be
+    /// mended first; unless it timed out, a new channel is needed.
     Unknown {
         /// The message and its address.
         publication: Box<Publication>,
@@ -65,6 +66,24 @@ pub enum UnknownReason {
         /// have the message.
         written: bool,
     },
+}
+
+impl UnknownReason {
+    /// How the channel or connection ended, where that is why.
+    pub fn closed(&self) -> Option<&Closed> {
+        match self {
+            UnknownReason::TimedOut => None,
+            UnknownReason::ChannelClosed(closed)
+            | UnknownReason::ConnectionClosed { closed, .. } => Some(closed),
+        }
+    }
+
+    /// Whether the server closed the channel or connection because it found fault with a request on it, such as a
+    /// publish to an exchange that does not exist: this one, or another that was under way. Publishing the faulty
+    /// one again meets the same end.
+    pub fn is_refusal(&self) -> bool {
+        self.closed().is_some_and(Closed::is_refusal)
+    }
 }
 
 /// A message the broker returned because no queue took it.

@@ -226,6 +226,9 @@ impl Channel {
     /// Publishes a message and learns nothing of what becomes of it: fire and forget. Should it be mandatory and
     /// come back, it is in [`returns`](Methods::returns).
     ///
+    /// When this returns, the message is in the outgoing buffer, not yet on the wire: a program that ends before
+    /// [`Connection::close`](super::Connection::close) has, loses what is there.
+    ///
     /// Waits, at most 30 seconds, while the outgoing buffer is full or the broker has blocked the connection.
     ///
     /// # Errors

@@ -196,7 +196,7 @@ impl ConfirmChannel {
 /// The promise of an outcome. Awaiting it gives the [`Outcome`]; it always settles, at the latest when the
 /// confirm timeout or the connection ends it.
 ///
-/// Dropping it forgets the answer, not the accounting: the publish keeps its place in flight until it is settled.
+/// Dropping it forgets the answer, and with it whether the message arrived, not the accounting: the publish keeps its place in flight until it is settled.
 /// Should its message come back, it is in [`returns`](Methods::returns).
 ///
 /// # Cancel safety

@@ -21,6 +21,9 @@ use crate::proto::{Reply, ServerInfo};
 /// Clones are the same connection. It stays open while any handle of it, of its channels, consumers or
 /// confirms is left. When the last one is dropped, the connection closes politely in the background: publishes
 /// get their confirms, within half of the close deadline, and connection.close is sent.
+///
+/// The background is a task on the runtime. A program that ends, or drops its runtime, ends the task too, and with it
+/// what was published and not written yet: await outcomes, and [`close`](Self::close), before `main` returns.
 #[derive(Clone)]
 pub struct Connection {
     core: Arc<ConnectionCore>,
@@ -238,7 +241,8 @@ impl Connection {
         self.core.shared.lock().conn.is_open()
     }
 
-    /// The broker's reason for not taking publishes at the moment (connection.blocked), if it does not.
+    /// The broker's reason for not taking publishes at the moment (connection.blocked), if it does not. RabbitMQ says so
+    /// at the first publish after an alarm, not at the alarm.
     pub fn blocked(&self) -> Option<ShortStr<'static>> {
         self.core.shared.lock().conn.blocked().cloned()
     }

@@ -249,6 +249,18 @@ impl Consumer {
         &self.tag
     }
 
+    /// The next delivery; `None` after the last one. A `Consumer` is a [`Stream`] too, for those who combine it with
+    /// others.
+    ///
+    /// # Errors
+    /// The channel has closed; nothing follows.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Option<Result<Delivery, ConsumerError>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
     /// A span for the processing of a delivery, by the names of OpenTelemetry's messaging conventions; to be entered, or to
     /// instrument a future with.
     pub fn process_span(&self, delivery: &Delivery) -> tracing::Span {
@@ -381,12 +393,28 @@ impl Delivery {
         self.acker.ack()
     }
 
+    /// See [`Acker::ack_multiple`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ack_multiple(&self) -> Result<(), UsageError> {
+        self.acker.ack_multiple()
+    }
+
     /// See [`Acker::nack`].
     ///
     /// # Errors
     /// As there.
     pub fn nack(&self, requeue: bool) -> Result<(), UsageError> {
         self.acker.nack(requeue)
+    }
+
+    /// See [`Acker::nack_multiple`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn nack_multiple(&self, requeue: bool) -> Result<(), UsageError> {
+        self.acker.nack_multiple(requeue)
     }
 
     /// See [`Acker::reject`].

@@ -13,7 +13,8 @@ use crate::proto::ChannelId;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// The broker has blocked the connection and takes no publishes: its reason.
+    /// The broker has blocked the connection and takes no publishes: its reason. RabbitMQ says so at the first
+    /// publish after an alarm, not at the alarm; that publish waits for its confirm until the alarm ends.
     Blocked(ShortStr<'static>),
     /// The broker takes publishes again.
     Unblocked,

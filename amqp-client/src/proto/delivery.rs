@@ -4,7 +4,7 @@ use std::fmt;
 
 use amqp_codec::basic::Properties;
 use amqp_codec::content::Content;
-use amqp_codec::{Limits, ReplyCode, ShortStr};
+use amqp_codec::{DecodeError, Limits, ReplyCode, ShortStr, Table};
 use bytes::Bytes;
 
 use super::event::{ChannelId, ConsumerId};
@@ -102,6 +102,18 @@ impl Delivery {
     /// Its properties, taken apart anew at each call.
     pub fn properties(&self) -> Properties<'_> {
         self.content.properties()
+    }
+
+    /// Its headers; empty if it has none.
+    ///
+    /// # Errors
+    /// They are malformed, or beyond the default [`Limits`]: a message can be acked or rejected even so.
+    pub fn headers(&self) -> Result<Table<'static>, DecodeError> {
+        let headers = self
+            .properties()
+            .headers(&Limits::default())?
+            .map(Table::into_owned);
+        Ok(headers.unwrap_or_default())
     }
 
     /// Whether it says that it comes from a stream. A copy of such a message in another queue says so too.
