@@ -13,7 +13,6 @@ use amqp_client::{
     Outcome, QueueDeclare,
 };
 use amqp_tests::broker::{Broker, Version};
-use futures_util::StreamExt;
 use tokio::time::timeout;
 
 /// Where questions go.

@@ -257,8 +257,14 @@ impl Consumer {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn next(&mut self) -> Option<Result<Delivery, ConsumerError>> {
-        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it is a stream's next, to be awaited"
+    )]
+    pub fn next(
+        &mut self,
+    ) -> impl Future<Output = Option<Result<Delivery, ConsumerError>>> + Send + Unpin {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
     }
 
     /// A span for the processing of a delivery, by the names of OpenTelemetry's messaging conventions; to be entered, or to

@@ -8,7 +8,6 @@ use amqp_client::{
     Confirm, ConfirmChannel, ConfirmOptions, Connection, Consume, Consumer, Message, Outcome,
 };
 use bytes::Bytes;
-use futures_util::StreamExt;
 
 use super::{Consumption, Failure, Snapshot};
 use crate::workload::{CONFIRM_TIMEOUT, Report, Workload};

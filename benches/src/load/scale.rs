@@ -11,7 +11,6 @@ use amqp_client::{
 };
 use bytes::Bytes;
 use cpu_time::ProcessTime;
-use futures_util::StreamExt;
 
 use super::client::{check, open};
 use super::{Failure, Snapshot};

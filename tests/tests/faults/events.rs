@@ -4,7 +4,6 @@ use amqp_client::codec::{ReplyCode, short};
 use amqp_client::error::Initiator;
 use amqp_client::{Consume, Event, Events, Message, Outcome, QueueDelete};
 use amqp_tests::Broker;
-use futures_util::StreamExt as _;
 
 use crate::support::{channel, confirm_channel, connect, declare, soon};
 

@@ -7,7 +7,6 @@ use amqp_client::error::{CloseCause, HandshakeError, Initiator, UsageError};
 use amqp_client::{ConnectOptions, Connection, Consume, Message, Outcome, UnknownReason};
 use amqp_tests::proxy::{Faults, Plan};
 use amqp_tests::{Broker, Proxy};
-use futures_util::StreamExt as _;
 
 use crate::node::set;
 use crate::support::{channel, confirm_channel, connect, declare, raw, soon, until};

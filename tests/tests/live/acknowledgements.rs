@@ -6,7 +6,6 @@ use amqp_client::{
     Channel, Connection, Consume, Consumer, Delivery, Got, Message, Outcome, QueueDelete,
 };
 use amqp_tests::Broker;
-use futures_util::StreamExt as _;
 
 use crate::support::{
     channel, confirm_channel, connect, declare, name, poll_once, raw, soon, until,

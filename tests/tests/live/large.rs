@@ -5,7 +5,6 @@ use amqp_client::{Consume, Message, Outcome};
 use amqp_tests::Broker;
 use amqp_tests::proxy::Span;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 
 use crate::support::{channel, confirm_channel, connect_through, declare, poll_once, soon};

@@ -15,7 +15,6 @@ use amqp_client::{
 };
 use amqp_tests::broker::Vhost;
 use amqp_tests::{Broker, RawClient};
-use futures_util::StreamExt as _;
 
 use crate::support::{channel, confirm_channel, connect, declare, name, raw, soon, until, word};
 

@@ -7,7 +7,6 @@ use amqp_client::error::{CommitError, ErrorKind, Initiator, UsageError};
 use amqp_client::{Connection, Consume, Followed, Match, Message, TxChannel};
 use amqp_tests::Broker;
 use amqp_tests::proxy::{Ending, Link};
-use futures_util::StreamExt as _;
 
 use crate::support::{
     channel, connect, connect_through, declare, declare_full, drain, name, poll_once, raw, soon,

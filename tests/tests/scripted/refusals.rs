@@ -9,7 +9,6 @@ use amqp_client::{
     Channel, Consume, ExchangeDeclare, ExchangeKind, HeadersMatch, Message, Property, QueueDeclare,
     QueueDelete, QueueOverflow, QueueType, StreamOffset,
 };
-use futures_util::StreamExt as _;
 
 use super::support::{connected, plain_channel};
 

@@ -7,7 +7,6 @@ use std::sync::Once;
 use amqp_client::codec::{ReplyCode, basic, short};
 use amqp_client::{ConnectOptions, Consume, Message, Outcome};
 use amqp_tests::peer::Greeting;
-use futures_util::StreamExt;
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::prelude::*;

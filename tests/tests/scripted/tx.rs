@@ -6,7 +6,6 @@ use amqp_client::codec::basic::Properties;
 use amqp_client::codec::{MethodId, ReplyCode, basic, channel, short, tx};
 use amqp_client::error::{CommitError, ErrorKind, UsageError};
 use amqp_client::{Connection, Consume, QueueDeclare, TxChannel};
-use futures_util::StreamExt;
 use futures_util::future::poll_immediate;
 
 use super::support::{

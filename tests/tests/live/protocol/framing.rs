@@ -11,7 +11,6 @@ use amqp_client::codec::{
 use amqp_client::error::{HandshakeError, NotSent, UsageError};
 use amqp_client::{ConnectOptions, Connection, Consume, Message, Outcome};
 use amqp_tests::{Broker, Version};
-use futures_util::StreamExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 

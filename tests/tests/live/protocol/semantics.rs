@@ -5,7 +5,6 @@ use std::time::Duration;
 use amqp_client::codec::{MethodId, ReplyCode, short};
 use amqp_client::{Consume, Consumer, Message, Outcome, UnknownReason};
 use amqp_tests::{Broker, Version};
-use futures_util::StreamExt as _;
 
 use crate::support::{
     channel, confirm_channel, connect, declare, name, poll_once, raw, soon, until,
