@@ -34,6 +34,9 @@
 //! What was published is on its way when its outcome is known, or [`Connection::close`] has returned: a program that
 //! ends before leaves in the buffer what is there.
 //!
+//! All of it wants a tokio runtime with time enabled, and the futures are to be polled in one: outside, a call that has
+//! to wait panics, as tokio's timers do.
+//!
 //! Every call ends: there are deadlines for connecting, replies, confirms and closing ([`config::Deadlines`]). Every
 //! future can be dropped: each says under "Cancel safety" what that means.
 //!

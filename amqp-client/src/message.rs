@@ -96,6 +96,9 @@ macro_rules! string_setters {
 
 impl Message {
     /// A message with this body, without properties, not mandatory.
+    ///
+    /// An acked message is dropped while the connection's state is locked: what owns the bytes
+    /// ([`Bytes::from_owner`]) must not call into the connection when it is dropped.
     pub fn new(body: impl Into<Bytes>) -> Self {
         Message {
             body: body.into(),

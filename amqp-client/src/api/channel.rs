@@ -106,7 +106,7 @@ impl ChannelCore {
             view.close_when_settled(Some(request));
             Ok(())
         };
-        let call = self.start_call(send, |_, _| {})?;
+        let call = self.start_call(send, |state, _| state.lift_budgets(self.slot))?;
         let deadline = self.deadlines().close;
         call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| {
             Some(())
@@ -123,7 +123,7 @@ impl ChannelCore {
             view.close(Some(request), code, text);
             Ok(())
         };
-        let call = self.start_call(send, |_, _| {})?;
+        let call = self.start_call(send, |state, _| state.lift_budgets(self.slot))?;
         let deadline = self.deadlines().close;
         call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| {
             Some(())

@@ -47,7 +47,10 @@ impl ConnectionCore {
 
     fn start_close(&self, code: ReplyCode, text: ShortStr<'static>) {
         let now = tokio::time::Instant::now().into_std();
-        self.shared.with(|state| state.conn.close(now, code, text));
+        self.shared.with(|state| {
+            state.lift_all_budgets();
+            state.conn.close(now, code, text);
+        });
     }
 }
 

@@ -16,7 +16,7 @@ use super::checked;
 use super::declare::{Refused, StreamOffset};
 use super::request::Call;
 use super::trace::process_span;
-use crate::driver::{ConsumerEnd, State};
+use crate::driver::ConsumerEnd;
 use crate::error::{Closed, Error, Operation, UsageError};
 use crate::proto::{self, ChannelView, ConsumerId, DeliveryTag, Settle};
 
@@ -327,14 +327,13 @@ impl Stream for Consumer {
         } = self.get_mut();
         if taken.is_empty() {
             let shared = core.shared();
-            // Taking may let the task read again: `with` wakes it.
-            let mut poll = |state: &mut State| state.poll_deliveries(*id, taken, cx.waker());
-            let stalled = shared.lock().is_stalled();
-            let polled = if stalled {
-                shared.with(poll)
-            } else {
-                poll(&mut shared.lock())
-            };
+            let mut state = shared.lock();
+            let polled = state.poll_deliveries(*id, taken, cx.waker());
+            let task = state.take_unstalled();
+            drop(state);
+            if let Some(task) = task {
+                task.wake();
+            }
             match polled {
                 None => return Poll::Pending,
                 Some(Ok(())) => {}

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use amqp_codec::ShortStr;
+use amqp_codec::{ReplyCode, ShortStr};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::error::Closed;
-use crate::outcome::Returned;
 use crate::proto::ChannelId;
 
 /// Something that happened on a connection.
@@ -32,13 +31,21 @@ pub enum Event {
         /// Its tag.
         consumer_tag: ShortStr<'static>,
     },
-    /// A message came back and belongs to no confirm. It is in the channel's
-    /// [`returns`](super::Methods::returns) too.
+    /// A message came back and belongs to no confirm. The message itself is in the channel's
+    /// [`returns`](super::Methods::returns).
     Returned {
         /// Its channel.
         channel: ChannelId,
-        /// The message and why it came back.
-        returned: Arc<Returned>,
+        /// Why it came back.
+        code: ReplyCode,
+        /// The reason in the broker's words.
+        text: ShortStr<'static>,
+        /// Where it was published to.
+        exchange: ShortStr<'static>,
+        /// And with which routing key.
+        routing_key: ShortStr<'static>,
+        /// The message's own id, if it has one.
+        message_id: Option<ShortStr<'static>>,
     },
     /// The connection ended. Nothing follows.
     Closed(Arc<Closed>),

@@ -7,6 +7,7 @@ mod returns;
 mod waiting;
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -44,8 +45,8 @@ impl Shared {
     }
 
     /// Locks the state for something that makes no events and needs nobody woken.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        Locked(Some(self.state.lock()))
     }
 
     /// Does something with the state, then hands out the events that made, and wakes the task and whoever
@@ -53,7 +54,7 @@ impl Shared {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut wakes = Vec::new();
         let result = {
-            let mut state = self.state.lock();
+            let mut state = self.lock();
             let result = act(&mut state);
             state.hand_out_events(&mut wakes);
             wakes.extend(state.parked.take());
@@ -67,7 +68,7 @@ impl Shared {
     pub(super) fn with_task<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut wakes = Vec::new();
         let result = {
-            let mut state = self.state.lock();
+            let mut state = self.lock();
             let result = act(&mut state);
             state.hand_out_events(&mut wakes);
             result
@@ -87,6 +88,37 @@ impl Shared {
     }
 }
 
+/// The state, locked. What it has no use for any more is dropped after it is unlocked: a waker may own a task, and the
+/// task a handle whose drop locks the state again.
+pub(crate) struct Locked<'a>(Option<MutexGuard<'a, State>>);
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_ref().expect("it is taken when it is dropped")
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.as_mut().expect("it is taken when it is dropped")
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mut state) = self.0.take()
+            && !state.dead.is_empty()
+        {
+            let dead = std::mem::take(&mut state.dead);
+            drop(state);
+            drop(dead);
+        }
+    }
+}
+
 fn wake_all(wakes: Vec<Waker>) {
     for waker in wakes {
         waker.wake();
@@ -98,6 +130,8 @@ pub(crate) type PublishKey = usize;
 
 pub(crate) struct State {
     pub(crate) conn: Connection<PublishKey>,
+    /// Wakers to be dropped when the state is not locked any more.
+    dead: Vec<Waker>,
     publishes: Slab<PublishSlot>,
     /// Empty, and kept for its memory: publishes that were settled, on the way to their slots.
     settled: Vec<(PublishKey, Outcome)>,
@@ -110,6 +144,8 @@ pub(crate) struct State {
     consumers: IdMap<ConsumerId, ConsumerSlot>,
     /// Consumers over their budget that stop the reading until they are read.
     stalled: usize,
+    /// One of them was read, or ended, since the task was last told.
+    unstalled: bool,
     events: broadcast::Sender<api::Event>,
     handshake: Option<Result<(), HandshakeError>>,
     handshake_waker: Option<Waker>,
@@ -138,6 +174,7 @@ impl State {
     fn new(conn: Connection<PublishKey>) -> Self {
         State {
             conn,
+            dead: Vec::new(),
             publishes: Slab::new(),
             settled: Vec::new(),
             requests: IdMap::default(),
@@ -146,6 +183,7 @@ impl State {
             by_number: IdMap::default(),
             consumers: IdMap::default(),
             stalled: 0,
+            unstalled: false,
             events: broadcast::Sender::new(EVENTS_KEPT),
             handshake: None,
             handshake_waker: None,
@@ -158,7 +196,8 @@ impl State {
 
     /// The task goes to sleep, or `None`: is awake.
     pub(super) fn set_parked(&mut self, waker: Option<Waker>) {
-        self.parked = waker;
+        let old = std::mem::replace(&mut self.parked, waker);
+        self.dead.extend(old);
     }
 
     /// The task, if it sleeps: whoever puts something into the outgoing buffer wakes it.
@@ -280,6 +319,7 @@ impl State {
             self.by_number.remove(&channel.id.number);
         }
         self.awaited.retain(|awaited| *awaited != slot);
+        self.dead.extend(channel.returns.wakers);
         for consumer in channel.consumers {
             self.unstall(consumer);
             self.consumers.remove(&consumer);

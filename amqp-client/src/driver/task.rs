@@ -204,6 +204,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
                 state.conn.handle_timeout(now);
                 return None;
             }
+            // A consumer was read since the last look, or the peer was: there is reading to be done.
+            if !may_read && !state.conn.is_overfull() && !state.is_stalled() {
+                return None;
+            }
             // Something was put in since the last look.
             if batch.is_empty() && state.conn.poll_transmit(now, batch) {
                 return None;

@@ -20,3 +20,4 @@ mod tx;
 mod unread;
 mod violations;
 mod waiting;
+mod wakeups;

@@ -105,6 +105,39 @@ impl State {
             && std::mem::take(&mut slot.stalls)
         {
             self.stalled -= 1;
+            self.unstalled = true;
+        }
+    }
+
+    /// The task, if it sleeps and may read again.
+    pub(crate) fn take_unstalled(&mut self) -> Option<Waker> {
+        if std::mem::take(&mut self.unstalled) {
+            self.take_parked()
+        } else {
+            None
+        }
+    }
+
+    /// The consumer is about to end, and the server's answer has to be read past what it still sends.
+    pub(super) fn lift_budget(&mut self, consumer: ConsumerId) {
+        if let Some(slot) = self.consumers.get_mut(&consumer) {
+            slot.budget = usize::MAX;
+        }
+        self.unstall(consumer);
+    }
+
+    /// The same for all consumers of a channel that is about to close.
+    pub(crate) fn lift_budgets(&mut self, slot: usize) {
+        for consumer in self.channels[slot].consumers.clone() {
+            self.lift_budget(consumer);
+        }
+    }
+
+    /// The same for all of a connection that is about to close.
+    pub(crate) fn lift_all_budgets(&mut self) {
+        let slots: Vec<_> = self.channels.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.lift_budgets(slot);
         }
     }
 
@@ -114,6 +147,7 @@ impl State {
         end: ConsumerEnd,
         wakes: &mut Vec<Waker>,
     ) {
+        self.unstall(consumer);
         if let Some(slot) = self.consumers.get_mut(&consumer) {
             slot.end.get_or_insert(end);
             wakes.extend(slot.waker.take());
@@ -140,21 +174,24 @@ impl State {
         if let Some(end) = &slot.end {
             return Some(Err(end.clone()));
         }
-        slot.waker = Some(waker.clone());
+        self.dead.extend(slot.waker.replace(waker.clone()));
         None
     }
 
     /// It has said that it is over.
     pub(crate) fn forget_consumer(&mut self, consumer: ConsumerId) {
-        self.consumers.remove(&consumer);
+        if let Some(consumer) = self.consumers.remove(&consumer) {
+            self.dead.extend(consumer.waker);
+        }
     }
 
     /// The consumer was dropped: it is cancelled, and what it has not handed out goes back to its queue.
     pub(crate) fn drop_consumer(&mut self, consumer: ConsumerId, taken: &mut VecDeque<Delivery>) {
         self.unstall(consumer);
-        let Some(dropped) = self.consumers.remove(&consumer) else {
+        let Some(mut dropped) = self.consumers.remove(&consumer) else {
             return;
         };
+        self.dead.extend(dropped.waker.take());
         let Some(channel) = self.channels.get_mut(dropped.channel) else {
             return;
         };

@@ -104,7 +104,7 @@ impl State {
             },
             PublishSlot::Waiting(known) => {
                 if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                    *known = Some(waker.clone());
+                    self.dead.extend(known.replace(waker.clone()));
                 }
                 None
             }
@@ -113,16 +113,20 @@ impl State {
     }
 
     /// Nobody waits for the outcome any more. Should the message come back, it goes to the returns stream.
-    pub(crate) fn drop_confirm(&mut self, key: PublishKey, channel: ChannelId) -> Option<Waker> {
-        let slot = self.publishes.get_mut(key)?;
-        if let PublishSlot::Waiting(_) = slot {
-            *slot = PublishSlot::Dropped(channel);
-            return None;
-        }
+    /// Who waits for that is to be woken.
+    pub(crate) fn drop_confirm(&mut self, key: PublishKey, channel: ChannelId) -> Vec<Waker> {
         let mut wakes = Vec::new();
+        let Some(slot) = self.publishes.get_mut(key) else {
+            return wakes;
+        };
+        if let PublishSlot::Waiting(waker) = slot {
+            self.dead.extend(waker.take());
+            *slot = PublishSlot::Dropped(channel);
+            return wakes;
+        }
         if let PublishSlot::Settled(Outcome::Returned(returned)) = self.publishes.remove(key) {
             self.returned(channel, *returned, &mut wakes);
         }
-        wakes.pop()
+        wakes
     }
 }

@@ -33,7 +33,7 @@ impl State {
     ) -> Option<Result<Reply, RequestError>> {
         match self.requests.get_mut(&request)? {
             RequestSlot::Waiting(waiting) => {
-                *waiting = Some(waker.clone());
+                self.dead.extend(waiting.replace(waker.clone()));
                 None
             }
             RequestSlot::Done(_) => match self.requests.remove(&request)? {
@@ -46,6 +46,7 @@ impl State {
     /// A request that was sent cancels this consumer.
     pub(crate) fn add_cancel(&mut self, request: RequestId, consumer: ConsumerId) {
         self.cancels.insert(request, consumer);
+        self.lift_budget(consumer);
     }
 
     /// The caller gave up: the answer goes to nobody, and what it brings, or has brought, is undone.
@@ -58,7 +59,10 @@ impl State {
         }
         if let Ok(mut view) = self.conn.channel(channel) {
             match slot {
-                RequestSlot::Waiting(_) => view.abandon(request),
+                RequestSlot::Waiting(waker) => {
+                    self.dead.extend(waker);
+                    view.abandon(request);
+                }
                 RequestSlot::Done(Err(_)) | RequestSlot::Done(Ok(Reply::Got(None))) => {}
                 RequestSlot::Done(Ok(Reply::Got(Some((delivery, _))))) => {
                     view.give_back(&delivery);

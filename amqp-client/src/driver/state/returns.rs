@@ -1,7 +1,6 @@
 //! Messages that came back and belong to no confirm.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::task::Waker;
 
 use super::State;
@@ -10,7 +9,7 @@ use crate::message::Publication;
 use crate::outcome::Returned;
 use crate::proto::ChannelId;
 
-/// How many returned messages wait for a reader before the oldest are given up, and how many bytes of bodies.
+/// How many returned messages wait for a reader before the oldest are given up, and how many bytes of them.
 const RETURNS_KEPT: usize = 1024;
 const RETURNED_BYTES_KEPT: usize = 16 << 20;
 
@@ -32,9 +31,20 @@ impl State {
         returned: Returned,
         wakes: &mut Vec<Waker>,
     ) {
-        self.tell(|| api::Event::Returned {
-            channel,
-            returned: Arc::new(returned.clone()),
+        self.tell(|| {
+            let Publication {
+                exchange,
+                routing_key,
+                message,
+            } = &returned.publication;
+            api::Event::Returned {
+                channel,
+                code: returned.code,
+                text: returned.text.clone(),
+                exchange: exchange.clone(),
+                routing_key: routing_key.clone(),
+                message_id: message.properties().message_id.clone(),
+            }
         });
         if let Some(slot) = self.slot_of(channel) {
             self.channels[slot].returns.push(returned, wakes);
@@ -66,10 +76,16 @@ impl State {
     }
 }
 
+/// What of a returned message can be large.
+fn size(returned: &Returned) -> usize {
+    let message = &returned.publication.message;
+    message.body().len() + message.properties().encoded_len()
+}
+
 impl ReturnsQueue {
     pub(super) fn pop(&mut self) -> Option<Returned> {
         let returned = self.queue.pop_front()?;
-        self.bytes -= returned.publication.message.body().len();
+        self.bytes -= size(&returned);
         Some(returned)
     }
 
@@ -82,7 +98,7 @@ impl ReturnsQueue {
             } = &returned.publication;
             tracing::warn!(%exchange, %routing_key, code = returned.code.0, "message returned; nobody asked for returns");
         }
-        self.bytes += returned.publication.message.body().len();
+        self.bytes += size(&returned);
         self.queue.push_back(returned);
         while self.queue.len() > RETURNS_KEPT
             || (self.bytes > RETURNED_BYTES_KEPT && self.queue.len() > 1)

@@ -49,7 +49,7 @@ impl State {
     pub(crate) fn may_try(&mut self, slot: usize, key: u64, waker: &Waker) -> bool {
         let waiters = &mut self.channels[slot].waiters;
         if let Some(waiter) = waiters.iter_mut().find(|waiter| waiter.key == key) {
-            waiter.waker.clone_from(waker);
+            self.dead.push(std::mem::replace(&mut waiter.waker, waker.clone()));
         }
         waiters.front().is_some_and(|first| first.key == key)
             || self.channels[slot].closed.is_some()
@@ -57,9 +57,10 @@ impl State {
 
     /// The waiter has what it wanted, or gave up. The next one is looked after.
     pub(crate) fn remove_room_waiter(&mut self, slot: usize, key: u64) {
-        self.channels[slot]
-            .waiters
-            .retain(|waiter| waiter.key != key);
+        let waiters = &mut self.channels[slot].waiters;
+        if let Some(index) = waiters.iter().position(|waiter| waiter.key == key) {
+            self.dead.extend(waiters.remove(index).map(|waiter| waiter.waker));
+        }
     }
 
     /// Waits until every publish up to `seq` has its outcome; whether they have. The key names the waiter
@@ -88,7 +89,7 @@ impl State {
                 .iter_mut()
                 .find(|waiter| waiter.key == key)
         }) {
-            Some(waiter) => waiter.waker = waker,
+            Some(waiter) => self.dead.push(std::mem::replace(&mut waiter.waker, waker)),
             None => {
                 let new = *key.get_or_insert(channel.next_waiter);
                 channel.next_waiter += 1;
@@ -105,9 +106,9 @@ impl State {
 
     /// It waits no more.
     pub(crate) fn forget_settle_waiter(&mut self, slot: usize, key: u64) {
-        self.channels[slot]
-            .settle_waiters
-            .retain(|waiter| waiter.key != key);
+        let waiters = &mut self.channels[slot].settle_waiters;
+        let gone = waiters.extract_if(.., |waiter| waiter.key == key);
+        self.dead.extend(gone.map(|waiter| waiter.waker));
     }
 
     /// How the publishes of a channel in confirm mode stand.
