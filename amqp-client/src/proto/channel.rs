@@ -343,7 +343,11 @@ impl<P> Channel<P> {
             Mode::Confirm(tracker) => {
                 Some(tracker.publish(publication, start.unwrap_or(u64::MAX), keep))
             }
-            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => None,
+            Mode::Tx(transaction) => {
+                transaction.published(&publication.message);
+                None
+            }
+            Mode::Plain | Mode::Selecting(_) => None,
         }
     }
 
@@ -388,6 +392,16 @@ impl<P> Channel<P> {
                 transaction.settled(delivery);
             }
         });
+        self.send_settle(delivery_tag, multiple, how, shared);
+    }
+
+    fn send_settle(
+        &mut self,
+        delivery_tag: u64,
+        multiple: bool,
+        how: Settle,
+        shared: &mut Shared<'_, P>,
+    ) {
         match how {
             Settle::Ack => {
                 let ack = basic::Ack {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use amqp_codec::basic::Properties;
 use amqp_codec::{ReplyCode, ShortStr};
 
+use super::after;
 use super::returns::{self, BodyDigest, IncomingReturn, Remains, Search};
 use super::tags::TagRing;
 use crate::error::{Closed, Violation};
@@ -342,7 +343,7 @@ impl<P> ConfirmTracker<P> {
         if last > self.stamped {
             self.stamped = last;
             if let Some(timeout) = self.options.timeout {
-                self.deadlines.push_back((last, now + timeout));
+                self.deadlines.push_back((last, after(now, timeout)));
                 self.compact_deadlines();
             }
         }

@@ -15,6 +15,7 @@ use amqp_codec::{
     frame,
 };
 
+use super::after;
 use super::channel::{Channel, Mode, Shared};
 use super::event::{ChannelId, Event, Events, RequestError};
 use super::handshake::{Handshake, ServerInfo};
@@ -92,7 +93,7 @@ impl<P> Connection<P> {
     pub fn new(id: u64, options: ConnectOptions, now: Instant) -> Self {
         let mut outgoing = Outgoing::new(options.outgoing_bytes);
         outgoing.write(|buf| ProtocolHeader::AMQP_0_9_1.encode(buf));
-        let deadline = now + options.deadlines.handshake;
+        let deadline = after(now, options.deadlines.handshake);
         Connection {
             id,
             state: State::Handshake {
@@ -306,8 +307,8 @@ impl<P> Connection<P> {
     pub fn close(&mut self, now: Instant, code: ReplyCode, text: ShortStr<'static>) {
         let closed = Arc::new(Closed::by_client(code, text));
         let (until, deadline) = (
-            now + self.options.deadlines.close / 2,
-            now + self.options.deadlines.close,
+            after(now, self.options.deadlines.close / 2),
+            after(now, self.options.deadlines.close),
         );
         match self.state {
             State::Handshake { .. } => self.terminate(closed),
@@ -365,7 +366,7 @@ impl<P> Connection<P> {
                 self.close_channels(&closed, self.outgoing.handed_out());
                 self.outgoing.discard();
                 self.send_close(&closed);
-                let deadline = now + self.options.deadlines.close;
+                let deadline = after(now, self.options.deadlines.close);
                 self.state = State::Closing {
                     closed,
                     sent: true,

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::after;
+
 /// Both directions of the heartbeat. Any byte counts as a sign of life.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
@@ -55,19 +57,20 @@ impl Heartbeat {
     /// Whether it is time for a heartbeat of ours.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.intervals
-            .is_some_and(|intervals| now >= self.last_sent + intervals.send_after)
+            .is_some_and(|intervals| now >= after(self.last_sent, intervals.send_after))
     }
 
     /// How long the peer has been silent, if that is too long.
     pub(super) fn peer_gone(&self, now: Instant) -> Option<Duration> {
         let intervals = self.intervals?;
-        (now >= self.last_received + intervals.gone_after)
+        (now >= after(self.last_received, intervals.gone_after))
             .then(|| now.saturating_duration_since(self.last_received))
     }
 
     /// When either becomes true.
     pub(super) fn next(&self) -> Option<Instant> {
         let intervals = self.intervals?;
-        Some((self.last_sent + intervals.send_after).min(self.last_received + intervals.gone_after))
+        let send_at = after(self.last_sent, intervals.send_after);
+        Some(send_at.min(after(self.last_received, intervals.gone_after)))
     }
 }

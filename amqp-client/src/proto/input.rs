@@ -1,5 +1,7 @@
 //! From the bytes of the transport to frames, before the state machine sees them.
 
+use std::fmt;
+
 use amqp_codec::frame::FRAME_MIN_SIZE;
 use amqp_codec::{DecodeError, Limits, Method, ProtocolHeader, RawFrame, frame};
 use bytes::{Buf, Bytes, BytesMut};
@@ -13,7 +15,6 @@ const PAYLOAD_OFFSET: u64 = 7;
 /// Bytes from the peer that were not handled yet.
 ///
 /// Kept apart from [`Connection`](super::Connection), so that receiving needs no lock on its state.
-#[derive(Debug)]
 pub struct Input {
     buffer: BytesMut,
     limits: Limits,
@@ -79,6 +80,17 @@ pub enum InputError {
     /// They are not AMQP. The offset counts from the first byte of the connection.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+}
+
+/// Without the bytes: they are messages.
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input")
+            .field("buffered", &self.buffer.len())
+            .field("consumed", &self.consumed)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Input {

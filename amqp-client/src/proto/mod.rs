@@ -5,6 +5,8 @@
 //! Names carry the direction: what the peer does wrong is a [`Violation`](crate::error::Violation), what
 //! the caller does wrong a [`UsageError`](crate::error::UsageError).
 
+use std::time::{Duration, Instant};
+
 mod channel;
 mod confirm;
 mod connection;
@@ -33,6 +35,15 @@ pub use outgoing::Batch;
 pub use returns::RETURN_TAG;
 pub use rpc::RequestId;
 pub use view::{ChannelView, ConfirmStatus};
+
+/// Longer than any program runs.
+const NEVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+
+/// The deadline so long after `now`. One beyond what an [`Instant`] can say is one that is never reached.
+fn after(now: Instant, delay: Duration) -> Instant {
+    let at = now.checked_add(delay.min(NEVER));
+    at.unwrap_or(now)
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Bytes on their way to the peer.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::IoSlice;
 
 use amqp_codec::frame::{self, FRAME_END, FRAME_OVERHEAD};
@@ -16,7 +17,7 @@ const KEEP_CAPACITY: usize = 1 << 20;
 /// A run of bytes to send: frames, with large bodies spliced in where they belong instead of copied.
 ///
 /// It is a [`Buf`], so that a transport may take it in pieces, and vectored.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Batch {
     frames: Vec<u8>,
     /// How much of `frames` has been sent.
@@ -65,6 +66,16 @@ impl Batch {
             .front()
             .map_or(self.frames.len(), |(at, _)| *at);
         &self.frames[self.sent..end]
+    }
+}
+
+/// Without the bytes: they are messages and passwords.
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("remaining", &self.remaining)
+            .field("spliced", &self.spliced.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -212,7 +223,7 @@ impl Outgoing {
         } else {
             self.waiting()
         };
-        waiting < self.limit
+        waiting == 0 || waiting < self.limit
     }
 
     fn fits_a_frame(&self, body_len: usize) -> bool {

@@ -1,12 +1,20 @@
 //! The transaction that is open on a channel.
 
+use crate::message::Message;
 use crate::outcome::Returned;
+
+/// How many bytes of answers may wait for that of a commit or rollback: of a server that keeps asking without giving it,
+/// no more is taken.
+const ANSWERS_HELD: usize = 4 << 20;
 
 /// What belongs to the open transaction, and what waits for the answer to a commit or rollback of it.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     /// What came back since the last commit or rollback.
     returned: Vec<Returned>,
+    /// What may still come back: so many mandatory messages, with so many bytes of bodies in all.
+    returnable: usize,
+    returnable_bytes: usize,
     /// Deliveries that were settled in it: a rollback makes them outstanding again.
     settled: Vec<u64>,
     /// A commit or rollback is on the wire.
@@ -19,6 +27,8 @@ struct Ending {
     settled: Vec<u64>,
     /// Frames that wait for the answer: RabbitMQ ends the connection for any it gets before.
     held: Vec<u8>,
+    /// How many bytes of them answer what the server said.
+    answers: usize,
 }
 
 /// A transaction that is over.
@@ -31,8 +41,23 @@ pub(super) struct Ended {
 }
 
 impl Transaction {
-    pub(super) fn returned(&mut self, returned: Returned) {
+    pub(super) fn published(&mut self, message: &Message) {
+        if message.is_mandatory() {
+            self.returnable += 1;
+            self.returnable_bytes += message.body().len();
+        }
+    }
+
+    /// Keeps what came back for the end of the transaction; gives it back if it is none of what was published in it.
+    pub(super) fn returned(&mut self, returned: Returned) -> Result<(), Returned> {
+        let len = returned.publication.message.body().len();
+        if self.returnable == 0 || self.returnable_bytes < len {
+            return Err(returned);
+        }
+        self.returnable -= 1;
+        self.returnable_bytes -= len;
         self.returned.push(returned);
+        Ok(())
     }
 
     pub(super) fn settled(&mut self, delivery: u64) {
@@ -44,6 +69,14 @@ impl Transaction {
         self.ending.as_mut().map(|ending| &mut ending.held)
     }
 
+    /// So many bytes were sent to answer the server. Whether too many of such wait by now.
+    pub(super) fn answered(&mut self, len: usize) -> bool {
+        self.ending.as_mut().is_some_and(|ending| {
+            ending.answers += len;
+            ending.answers > ANSWERS_HELD
+        })
+    }
+
     pub(super) fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
@@ -53,12 +86,14 @@ impl Transaction {
         self.ending = Some(Ending {
             settled: std::mem::take(&mut self.settled),
             held: Vec::new(),
+            answers: 0,
         });
     }
 
     /// Commit or rollback is answered.
     pub(super) fn end(&mut self) -> Ended {
-        let Ending { settled, held } = self.ending.take().unwrap_or_default();
+        let Ending { settled, held, .. } = self.ending.take().unwrap_or_default();
+        (self.returnable, self.returnable_bytes) = (0, 0);
         Ended {
             returned: std::mem::take(&mut self.returned),
             settled,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use amqp_codec::content::{Announced, Content};
-use amqp_codec::{Method, MethodId, ReplyCode, ShortStr, basic, channel};
+use amqp_codec::{Method, MethodFields, MethodId, ReplyCode, ShortStr, basic, channel, frame};
 use bytes::Bytes;
 
 use super::{Channel, Mode, Next, Select, Shared, State, encode};
@@ -101,8 +101,8 @@ impl<P> Channel<P> {
             Method::BasicReturn(returned) => self.recv_return_method(returned)?,
             Method::BasicDeliver(deliver) => self.recv_deliver(deliver)?,
             Method::BasicGetOk(ok) => self.recv_get_ok(ok)?,
-            Method::BasicCancel(cancel) => self.recv_cancel(cancel, shared),
-            Method::ChannelFlow(flow) => self.recv_flow(flow, shared),
+            Method::BasicCancel(cancel) => self.recv_cancel(cancel, shared)?,
+            Method::ChannelFlow(flow) => self.recv_flow(flow, shared)?,
             Method::ChannelClose(close) => {
                 self.recv_close(close, shared);
                 return Ok(Next::Free);
@@ -234,7 +234,10 @@ impl<P> Channel<P> {
                     .events
                     .push_back(Event::Delivered(consumer, delivery));
             }
-            Origin::Consumer(None) => self.give_back(&Delivery::new(content), shared),
+            Origin::Consumer(None) => {
+                self.give_back(&Delivery::new(content), shared);
+                self.has_answered(MethodId::BASIC_DELIVER, &basic::Nack::default())?;
+            }
             Origin::Get { message_count } => self.recv_got(content, message_count, shared)?,
             Origin::Return { code } => self.recv_return(code, content, shared),
         }
@@ -247,7 +250,9 @@ impl<P> Channel<P> {
         let DeliveryTag { tag, .. } = delivery.tag();
         // RabbitMQ before 4.0 ends the connection (540) for a nack of a stream's message.
         if self.consumers.is_unsettled(tag) && !delivery.is_of_stream(shared.limits) {
-            self.settle(tag, false, Settle::Nack { requeue: true }, shared);
+            // Nobody would settle it anew after a rollback: the transaction does not keep it.
+            self.consumers.settle(tag, false, |_| {});
+            self.send_settle(tag, false, Settle::Nack { requeue: true }, shared);
         }
     }
 
@@ -293,12 +298,13 @@ impl<P> Channel<P> {
             }
         }
         let returned = unmatched_return(code, content);
-        match &mut self.mode {
-            Mode::Tx(transaction) => transaction.returned(returned),
-            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => {
-                let event = Event::Returned(self.id, Box::new(returned));
-                shared.events.push_back(event);
-            }
+        let unclaimed = match &mut self.mode {
+            Mode::Tx(transaction) => transaction.returned(returned).err(),
+            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => Some(returned),
+        };
+        if let Some(returned) = unclaimed {
+            let event = Event::Returned(self.id, Box::new(returned));
+            shared.events.push_back(event);
         }
     }
 
@@ -408,8 +414,13 @@ impl<P> Channel<P> {
         method: &Method<'_>,
         shared: &mut Shared<'_, P>,
     ) -> Result<(), Violation> {
-        let rpc = self.answered(method)?;
         let tag = ok.consumer_tag.clone().into_owned();
+        // One whose cancel waits is no longer anybody's.
+        let is_taken = self.consumers.has(tag.as_bytes()) && !self.rpcs.cancels(&tag);
+        if is_taken || self.names_another(&tag) {
+            return Err(self.unexpected(method.id()));
+        }
+        let rpc = self.answered(method)?;
         let id = rpc.request.map(ConsumerId);
         self.consumers.start(tag.clone(), id, rpc.no_ack);
         if id.is_none() {
@@ -420,12 +431,21 @@ impl<P> Channel<P> {
         Ok(())
     }
 
+    /// Whether the reply names another consumer than the request, if that named one.
+    fn names_another(&self, tag: &ShortStr<'_>) -> bool {
+        let asked = self.rpcs.awaited().map(|rpc| &rpc.consumer_tag);
+        asked.is_some_and(|asked| !asked.is_empty() && asked != tag)
+    }
+
     fn recv_cancel_ok(
         &mut self,
         ok: &basic::CancelOk<'_>,
         method: &Method<'_>,
         shared: &mut Shared<'_, P>,
     ) -> Result<(), Violation> {
+        if self.names_another(&ok.consumer_tag) {
+            return Err(self.unexpected(method.id()));
+        }
         let rpc = self.answered(method)?;
         self.consumers.end(ok.consumer_tag.as_bytes());
         self.reply_as_is(&rpc, method, shared);
@@ -455,7 +475,28 @@ impl<P> Channel<P> {
 
     // ----- what the server starts -----
 
-    fn recv_cancel(&mut self, cancel: &basic::Cancel<'_>, shared: &mut Shared<'_, P>) {
+    /// `answer` was sent to what the server said. It waits while a commit or rollback is unanswered, which must not let a
+    /// server make it grow without end.
+    fn has_answered(
+        &mut self,
+        method: MethodId,
+        answer: &impl MethodFields,
+    ) -> Result<(), Violation> {
+        let too_much = match &mut self.mode {
+            Mode::Tx(transaction) => transaction.answered(frame::method_frame_len(answer)),
+            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => false,
+        };
+        match too_much {
+            true => Err(self.unexpected(method)),
+            false => Ok(()),
+        }
+    }
+
+    fn recv_cancel(
+        &mut self,
+        cancel: &basic::Cancel<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
         if let Some(consumer) = self.consumers.end(cancel.consumer_tag.as_bytes()) {
             let tag = cancel.consumer_tag.clone().into_owned();
             shared
@@ -466,16 +507,23 @@ impl<P> Channel<P> {
             let consumer_tag = cancel.consumer_tag.as_borrowed();
             let ok = basic::CancelOk { consumer_tag };
             self.send(&ok, shared);
+            self.has_answered(MethodId::BASIC_CANCEL, &ok)?;
         }
+        Ok(())
     }
 
-    fn recv_flow(&mut self, flow: &channel::Flow, shared: &mut Shared<'_, P>) {
+    fn recv_flow(
+        &mut self,
+        flow: &channel::Flow,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
         self.flow = flow.active;
         let ok = channel::FlowOk {
             active: flow.active,
             ..Default::default()
         };
         self.send(&ok, shared);
+        self.has_answered(MethodId::CHANNEL_FLOW, &ok)
     }
 
     fn recv_close(&mut self, close: &channel::Close<'_>, shared: &mut Shared<'_, P>) {

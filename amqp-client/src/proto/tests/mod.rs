@@ -26,6 +26,7 @@ mod consuming;
 mod cuts;
 mod flow;
 mod handshake;
+mod hostile;
 mod properties;
 mod return_tags;
 mod returns;
