@@ -90,6 +90,9 @@ pub enum ConfigError {
     /// No authentication mechanism is left to offer.
     #[error("no authentication mechanism is configured")]
     NoMechanism,
+    /// A float in the client properties is infinite or no number, for which RabbitMQ ends the connection.
+    #[error("a float in the client properties is not finite")]
+    NonFiniteProperty,
     /// The TLS options cannot work.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
@@ -315,6 +318,9 @@ impl ConnectOptions {
         }
         if self.mechanisms.is_empty() {
             return Err(ConfigError::NoMechanism);
+        }
+        if self.client_properties.has_non_finite() {
+            return Err(ConfigError::NonFiniteProperty);
         }
         if let Some(tls) = &self.tls {
             tls.validate()?;

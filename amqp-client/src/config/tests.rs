@@ -98,6 +98,11 @@ fn what_cannot_work_is_named() {
         error(ConnectOptions::new().frame_max(4095)),
         ConfigError::FrameMaxTooSmall { frame_max: 4095 }
     );
+    let odd = table! { "ratio" => table! { "nested" => f64::NAN } };
+    assert_eq!(
+        error(ConnectOptions::new().client_properties(odd)),
+        ConfigError::NonFiniteProperty
+    );
     assert_eq!(
         error(ConnectOptions::new().mechanisms([])),
         ConfigError::NoMechanism
