@@ -177,6 +177,9 @@ impl FromStr for Uri {
         }
         let (scheme, rest) = split_scheme(text)?;
         let components = Components::split(rest);
+        if components.looks_like_userinfo_cut_in_two() {
+            return Err(UriError::UnescapedUserInfo);
+        }
         components.parse(scheme).map_err(|error| {
             if components.may_hide_a_password() {
                 UriError::UnescapedUserInfo
@@ -234,6 +237,14 @@ impl<'a> Components<'a> {
     /// the rest.
     fn may_hide_a_password(&self) -> bool {
         self.path.contains('@') || self.query_and_fragment.contains('@')
+    }
+
+    /// Whether this is rather `user:12/secret@host`, a password with an unescaped `/`, than host, port and a virtual host
+    /// that holds an unescaped `@`.
+    fn looks_like_userinfo_cut_in_two(&self) -> bool {
+        let after_address = self.host_and_port.rsplit(']').next();
+        let has_port = after_address.is_some_and(|text| text.contains(':'));
+        self.userinfo.is_none() && has_port && self.path.contains('@')
     }
 
     fn parse(&self, scheme: Scheme) -> Result<Uri, UriError> {

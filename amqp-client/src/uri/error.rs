@@ -49,8 +49,9 @@ pub enum UriError {
     /// The URI has a fragment, which means nothing here.
     #[error("the URI has a fragment: a `#` is written %23")]
     Fragment,
-    /// There is an `@` outside the user information and the URI is faulty besides, so that any part
-    /// of it may belong to a password: which part is faulty is not said.
+    /// There is an `@` outside the user information, and the URI is faulty besides or has a port and
+    /// no user information, so that any part of it may belong to a password: which part is faulty is
+    /// not said. An `@` of a virtual host is written %40.
     #[error("faulty URI: `/`, `?` and `#` in a user name or password are written %2F, %3F and %23")]
     UnescapedUserInfo,
     /// A query parameter nobody knows.

@@ -447,6 +447,8 @@ fn no_error_shows_a_part_of_a_password() {
         "amqp://user:12?hunter2@host",
         "amqp://user:12?x=1&hunter2@host",
         "amqp://user:12/x?hunter2=@host/",
+        "amqp://user:12/hunter2@host",
+        "amqp://user:12/hunter2@host?heartbeat=3",
         "amqp://user:hunter2/3@host",
         "amqp://user:hunter2#3@host",
         "amqp://user:hunter2?heartbeat=x@host",
