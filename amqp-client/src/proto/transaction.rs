@@ -49,15 +49,15 @@ impl Transaction {
     }
 
     /// Keeps what came back for the end of the transaction; gives it back if it is none of what was published in it.
-    pub(super) fn returned(&mut self, returned: Returned) -> Result<(), Returned> {
+    pub(super) fn returned(&mut self, returned: Returned) -> Option<Returned> {
         let len = returned.publication.message.body().len();
         if self.returnable == 0 || self.returnable_bytes < len {
-            return Err(returned);
+            return Some(returned);
         }
         self.returnable -= 1;
         self.returnable_bytes -= len;
         self.returned.push(returned);
-        Ok(())
+        None
     }
 
     pub(super) fn settled(&mut self, delivery: u64) {

@@ -299,7 +299,7 @@ impl<P> Channel<P> {
         }
         let returned = unmatched_return(code, content);
         let unclaimed = match &mut self.mode {
-            Mode::Tx(transaction) => transaction.returned(returned).err(),
+            Mode::Tx(transaction) => transaction.returned(returned),
             Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => Some(returned),
         };
         if let Some(returned) = unclaimed {

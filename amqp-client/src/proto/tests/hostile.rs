@@ -99,7 +99,7 @@ fn a_peer_that_withholds_commit_ok_cannot_make_answers_gather() {
         active: true,
         ..Default::default()
     };
-    let thousand = (0..1000).fold(wire(), |wire, _| wire.method(1, flow.clone()));
+    let thousand = (0..1000).fold(wire(), |wire, _| wire.method(1, flow));
     let mut fed = 0;
     while session.conn.footprint().channels == 1 && fed < 1000 {
         session.feed_bytes(&thousand.0);
