@@ -49,7 +49,8 @@ impl State {
     pub(crate) fn may_try(&mut self, slot: usize, key: u64, waker: &Waker) -> bool {
         let waiters = &mut self.channels[slot].waiters;
         if let Some(waiter) = waiters.iter_mut().find(|waiter| waiter.key == key) {
-            self.dead.push(std::mem::replace(&mut waiter.waker, waker.clone()));
+            self.dead
+                .push(std::mem::replace(&mut waiter.waker, waker.clone()));
         }
         waiters.front().is_some_and(|first| first.key == key)
             || self.channels[slot].closed.is_some()
@@ -59,7 +60,8 @@ impl State {
     pub(crate) fn remove_room_waiter(&mut self, slot: usize, key: u64) {
         let waiters = &mut self.channels[slot].waiters;
         if let Some(index) = waiters.iter().position(|waiter| waiter.key == key) {
-            self.dead.extend(waiters.remove(index).map(|waiter| waiter.waker));
+            self.dead
+                .extend(waiters.remove(index).map(|waiter| waiter.waker));
         }
     }
 
