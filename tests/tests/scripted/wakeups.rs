@@ -174,7 +174,7 @@ fn a_connection_that_stalls_goes_on() {
                 peer
             });
             for _ in 0..COUNT {
-                consumer.next().await.unwrap().unwrap();
+                drop(consumer.next().await.unwrap().unwrap());
             }
             drop(feeder.await.unwrap());
         });
