@@ -45,8 +45,9 @@ impl Shared {
     }
 
     /// Locks the state for something that makes no events and needs nobody woken.
+    #[inline]
     pub(crate) fn lock(&self) -> Locked<'_> {
-        Locked(Some(self.state.lock()))
+        Locked(self.state.lock())
     }
 
     /// Does something with the state, then hands out the events that made, and wakes the task and whoever
@@ -90,31 +91,30 @@ impl Shared {
 
 /// The state, locked. What it has no use for any more is dropped after it is unlocked: a waker may own a task, and the
 /// task a handle whose drop locks the state again.
-pub(crate) struct Locked<'a>(Option<MutexGuard<'a, State>>);
+pub(crate) struct Locked<'a>(MutexGuard<'a, State>);
 
 impl Deref for Locked<'_> {
     type Target = State;
 
+    #[inline]
     fn deref(&self) -> &State {
-        self.0.as_ref().expect("it is taken when it is dropped")
+        &self.0
     }
 }
 
 impl DerefMut for Locked<'_> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut State {
-        self.0.as_mut().expect("it is taken when it is dropped")
+        &mut self.0
     }
 }
 
 impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(mut state) = self.0.take()
-            && !state.dead.is_empty()
-        {
-            let dead = std::mem::take(&mut state.dead);
-            drop(state);
-            drop(dead);
+        if !self.0.dead.is_empty() {
+            let dead = std::mem::take(&mut self.0.dead);
+            MutexGuard::unlocked(&mut self.0, || drop(dead));
         }
     }
 }
