@@ -98,10 +98,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
     }
 
     fn next_batch(&mut self, now: Instant) -> bool {
-        let (batch, written) = (&mut self.batch, self.written);
+        let batch = &mut self.batch;
         self.shared.with_task(|state| {
             state.set_parked(None);
-            state.conn.set_written(written);
             state.conn.poll_transmit(now, batch)
         })
     }

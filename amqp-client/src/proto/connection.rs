@@ -469,10 +469,6 @@ impl<P> Connection<P> {
         true
     }
 
-    /// Has no effect: what is handed out counts as written, until
-    /// [`handle_transport_end`](Self::handle_transport_end) says how much was.
-    pub fn set_written(&mut self, _written: u64) {}
-
     /// Moves what waits in the channels' backlogs.
     fn pump(&mut self) {
         let mut first = true;
