@@ -102,33 +102,33 @@ impl ChannelCore {
 
     /// Closes the channel once its publishes are settled.
     pub(super) async fn close(&self) -> Result<(), Error> {
-        let send = |view: &mut ChannelView<'_, usize>, request| {
-            view.close_when_settled(Some(request));
-            Ok(())
-        };
-        let call = self.start_call(send, |state, _| state.lift_budgets(self.slot))?;
-        let deadline = self.deadlines().close;
-        call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| {
-            Some(())
-        })
-        .await
+        self.close_by(|view, request| view.close_when_settled(Some(request)))
+            .await
     }
 
+    /// Closes the channel at once.
     pub(super) async fn close_with(
         &self,
         code: ReplyCode,
         text: ShortStr<'static>,
     ) -> Result<(), Error> {
+        self.close_by(|view, request| view.close(Some(request), code, text))
+            .await
+    }
+
+    async fn close_by(
+        &self,
+        close: impl FnOnce(&mut ChannelView<'_, usize>, RequestId),
+    ) -> Result<(), Error> {
         let send = |view: &mut ChannelView<'_, usize>, request| {
-            view.close(Some(request), code, text);
+            close(view, request);
             Ok(())
         };
+        // The answer comes behind what the server still sends to consumers.
         let call = self.start_call(send, |state, _| state.lift_budgets(self.slot))?;
-        let deadline = self.deadlines().close;
-        call.within(deadline, Operation::Reply(MethodId::CHANNEL_CLOSE), |_| {
-            Some(())
-        })
-        .await
+        let operation = Operation::Reply(MethodId::CHANNEL_CLOSE);
+        call.within(self.deadlines().close, operation, |_| Some(()))
+            .await
     }
 
     pub(super) fn closed(&self) -> Option<Arc<Closed>> {

@@ -120,12 +120,6 @@ impl Input {
         &mut self.buffer
     }
 
-    /// How many bytes of a large frame are still missing, as a hint for how much to make room for; at
-    /// most `limit`, so that nothing is reserved on the peer's word alone.
-    pub fn wants(&self, limit: usize) -> usize {
-        amqp_codec::frame::needed(&self.buffer).min(limit)
-    }
-
     /// Decodes whole frames, at most `most`, and hands them over one by one, each with the memory it lies in
     /// if that may be shared with the message it carries. Whether there may be more.
     ///
