@@ -8,6 +8,7 @@ use crate::MethodId;
 ///
 /// Constants such as `ReplyCode::NO_ROUTE` come with the generated code; any other number can be held too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct ReplyCode(pub u16);
 
 /// By number and name, `312 NO_ROUTE`, or by the number alone.

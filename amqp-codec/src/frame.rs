@@ -29,6 +29,7 @@ pub(crate) const PREFIX: usize = 7;
 
 /// A frame of whatever type, channel and payload: what is on the wire, or what a test wants to put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct RawFrame<'a> {
     /// The frame type.
     pub kind: u8,
@@ -173,6 +174,7 @@ fn check_prefix(kind: u8, size: u32, limits: &Limits) -> Result<(), DecodeError>
 
 /// A valid frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub enum Frame<'a> {
     /// A method.
     Method {
@@ -351,6 +353,7 @@ pub(crate) fn prefix(
 
 /// The eight bytes with which a client opens a connection, and with which a server answers one that it does not speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct ProtocolHeader {
     /// The protocol id: 0 for AMQP itself, 2 for TLS and 3 for SASL in AMQP 1.0, 1 in historical headers.
     pub id: u8,

@@ -25,6 +25,9 @@
 //! - [`field`]: tables, kept in their encoded form so that they are passed on untouched.
 //! - [`content`]: a method, its header and its bodies put together to a message and taken apart to frames.
 //! - [`Limits`]: what a peer may make us accept. [`DecodeError`] and [`ContentError`] know the reply code they call for.
+//!
+//! The feature `arbitrary`, off by default, makes values of all these types from a fuzzer's bytes (`arbitrary::Arbitrary`):
+//! valid ones, raw tables and frames aside, and of a bounded size and depth. It needs `std`.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -32,6 +35,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "arbitrary")]
+mod arbitrary;
 pub mod content;
 mod error;
 pub mod field;

@@ -1,5 +1,6 @@
 /// What a peer may make this side accept. Each bound is checked before anything is taken, entered or reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Limits {
     /// The largest body frame in bytes, the eight of its envelope included: the negotiated `frame_max`. Zero is no
     /// "unlimited" here, it refuses every body frame. Default: 131,072.

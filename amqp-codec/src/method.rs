@@ -9,6 +9,7 @@ use crate::EncodeError;
 /// Constants such as `MethodId::BASIC_PUBLISH` and what the specification says about each method come with the
 /// generated code; any other pair of numbers can be held too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct MethodId {
     /// The class number, 60 for `basic`.
     pub class: u16,
@@ -34,6 +35,7 @@ impl fmt::Debug for MethodId {
 
 /// Which side may send a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub enum Direction {
     /// Clients send it.
     ToServer,

@@ -6,6 +6,7 @@ use crate::{DecodeError, DecodeErrorKind, EncodeError};
 
 /// The payload of a header frame: whose content it is, how long the body is, and the message's properties.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct ContentHeader<'a> {
     /// The class of the method before it; 60, `basic`, is the only one with content.
     pub class_id: u16,

@@ -19,6 +19,8 @@
 //! assert_eq!(raw.decode(&Limits::default()), Ok(arguments.clone()));
 //! ```
 
+#[cfg(feature = "arbitrary")]
+mod arbitrary;
 mod array;
 mod check;
 mod compare;

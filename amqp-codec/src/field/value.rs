@@ -51,6 +51,7 @@ pub enum Value<'a> {
 ///
 /// The value is signed as in the errata of the specification; RabbitMQ takes it for unsigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Decimal {
     /// The number of digits after the point.
     pub scale: u8,

@@ -17,6 +17,7 @@ use crate::{
 ///
 /// `basic.qos`, sent by clients and answered by [`QosOk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Qos {
     /// Octets of unacknowledged content; 0 sets no limit. RabbitMQ refuses anything but 0 with 540.
     pub prefetch_size: u32,
@@ -28,6 +29,7 @@ pub struct Qos {
     /// 3.10 and 4.0.
     pub global: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -69,6 +71,7 @@ impl MethodFields for Qos {
 ///
 /// `basic.qos-ok`, sent by servers in answer to [`Qos`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct QosOk {}
 
 impl QosOk {
@@ -95,6 +98,7 @@ impl MethodFields for QosOk {
 ///
 /// `basic.consume`, sent by clients and answered by [`ConsumeOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Consume<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -127,6 +131,7 @@ pub struct Consume<'a> {
     /// - `x-stream-match-unfiltered` (bool): Streams: also deliver messages without a filter value.
     pub arguments: Table<'a>,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xf0>))]
     pub undefined_bits: u8,
 }
 
@@ -198,6 +203,7 @@ impl MethodFields for Consume<'_> {
 ///
 /// `basic.consume-ok`, sent by servers in answer to [`Consume`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct ConsumeOk<'a> {
     /// Name of the consumer, also where the server chose it.
     pub consumer_tag: ShortStr<'a>,
@@ -238,12 +244,14 @@ impl MethodFields for ConsumeOk<'_> {
 ///
 /// `basic.cancel`, sent by either side and answered by [`CancelOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Cancel<'a> {
     /// Name of the consumer.
     pub consumer_tag: ShortStr<'a>,
     /// Send no cancel-ok.
     pub no_wait: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -292,6 +300,7 @@ impl MethodFields for Cancel<'_> {
 ///
 /// `basic.cancel-ok`, sent by either side in answer to [`Cancel`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct CancelOk<'a> {
     /// Name of the consumer.
     pub consumer_tag: ShortStr<'a>,
@@ -331,6 +340,7 @@ impl MethodFields for CancelOk<'_> {
 ///
 /// `basic.publish`, sent by clients; content follows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Publish<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -344,6 +354,7 @@ pub struct Publish<'a> {
     /// Return the message if no consumer can take it at once. RabbitMQ refuses it with 540.
     pub immediate: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfc>))]
     pub undefined_bits: u8,
 }
 
@@ -406,6 +417,7 @@ impl MethodFields for Publish<'_> {
 ///
 /// `basic.return`, sent by servers; content follows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Return<'a> {
     /// Why. By the specification not 0.
     pub reply_code: ReplyCode,
@@ -470,6 +482,7 @@ impl MethodFields for Return<'_> {
 ///
 /// `basic.deliver`, sent by servers; content follows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Deliver<'a> {
     /// The consumer it is for.
     pub consumer_tag: ShortStr<'a>,
@@ -483,6 +496,7 @@ pub struct Deliver<'a> {
     /// Routing key it was published with.
     pub routing_key: ShortStr<'a>,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -544,6 +558,7 @@ impl MethodFields for Deliver<'_> {
 ///
 /// `basic.get`, sent by clients and answered by [`GetOk`] or [`GetEmpty`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Get<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -553,6 +568,7 @@ pub struct Get<'a> {
     /// The message needs no acknowledgement.
     pub no_ack: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -605,6 +621,7 @@ impl MethodFields for Get<'_> {
 ///
 /// `basic.get-ok`, sent by servers in answer to [`Get`]; content follows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct GetOk<'a> {
     /// Number to acknowledge it by, on this channel.
     pub delivery_tag: u64,
@@ -618,6 +635,7 @@ pub struct GetOk<'a> {
     /// Messages left in the queue.
     pub message_count: u32,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -678,6 +696,7 @@ impl MethodFields for GetOk<'_> {
 ///
 /// `basic.get-empty`, sent by servers in answer to [`Get`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct GetEmpty<'a> {
     /// Reserved. Was the name of a cluster.
     pub reserved_1: ShortStr<'a>,
@@ -717,12 +736,14 @@ impl MethodFields for GetEmpty<'_> {
 ///
 /// `basic.ack`, sent by either side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Ack {
     /// The delivery; 0 together with `multiple` stands for all that are outstanding.
     pub delivery_tag: u64,
     /// All up to and including this one.
     pub multiple: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -761,12 +782,14 @@ impl MethodFields for Ack {
 ///
 /// `basic.reject`, sent by clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Reject {
     /// The delivery.
     pub delivery_tag: u64,
     /// Put it back in the queue; otherwise it is dropped or dead-lettered.
     pub requeue: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -806,11 +829,13 @@ impl MethodFields for Reject {
 ///
 /// `basic.recover-async`, sent by clients. The specification advises against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct RecoverAsync {
     /// True puts them back in the queue, false sends them to the same consumer. RabbitMQ refuses
     /// false with 540.
     pub requeue: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -846,11 +871,13 @@ impl MethodFields for RecoverAsync {
 ///
 /// `basic.recover`, sent by clients and answered by [`RecoverOk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Recover {
     /// True puts them back in the queue, false sends them to the same consumer. RabbitMQ refuses
     /// false with 540.
     pub requeue: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -886,6 +913,7 @@ impl MethodFields for Recover {
 ///
 /// `basic.recover-ok`, sent by servers in answer to [`Recover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct RecoverOk {}
 
 impl RecoverOk {
@@ -912,6 +940,7 @@ impl MethodFields for RecoverOk {
 ///
 /// `basic.nack`, sent by either side. An extension by RabbitMQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Nack {
     /// The delivery or publish; 0 together with `multiple` stands for all that are outstanding.
     pub delivery_tag: u64,
@@ -921,6 +950,7 @@ pub struct Nack {
     /// has no meaning, whether set or not.
     pub requeue: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfc>))]
     pub undefined_bits: u8,
 }
 
@@ -961,6 +991,7 @@ impl MethodFields for Nack {
 
 /// The properties of a message: what a content header of class `basic` carries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Properties<'a> {
     /// MIME type of the body.
     pub content_type: Option<ShortStr<'a>>,

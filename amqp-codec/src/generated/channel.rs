@@ -11,6 +11,7 @@ use crate::{EncodeError, LongStr, MethodFields, MethodId, ReplyCode, ShortStr};
 ///
 /// `channel.open`, sent by clients and answered by [`OpenOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Open<'a> {
     /// Reserved. Was for out-of-band settings.
     pub reserved_1: ShortStr<'a>,
@@ -50,6 +51,7 @@ impl MethodFields for Open<'_> {
 ///
 /// `channel.open-ok`, sent by servers in answer to [`Open`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct OpenOk<'a> {
     /// Reserved. Was an identifier of the channel.
     pub reserved_1: LongStr<'a>,
@@ -89,10 +91,12 @@ impl MethodFields for OpenOk<'_> {
 ///
 /// `channel.flow`, sent by either side and answered by [`FlowOk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Flow {
     /// True to resume, false to stop. RabbitMQ refuses false with 540.
     pub active: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -128,10 +132,12 @@ impl MethodFields for Flow {
 ///
 /// `channel.flow-ok`, sent by either side in answer to [`Flow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct FlowOk {
     /// The state that now holds: true while content is sent.
     pub active: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -167,6 +173,7 @@ impl MethodFields for FlowOk {
 ///
 /// `channel.close`, sent by either side and answered by [`CloseOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Close<'a> {
     /// Why; 200 for an orderly end. By the specification not 0.
     pub reply_code: ReplyCode,
@@ -230,6 +237,7 @@ impl MethodFields for Close<'_> {
 ///
 /// `channel.close-ok`, sent by either side in answer to [`Close`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct CloseOk {}
 
 impl CloseOk {

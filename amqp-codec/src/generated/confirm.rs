@@ -12,10 +12,12 @@ use crate::{EncodeError, MethodFields, MethodId};
 ///
 /// `confirm.select`, sent by clients and answered by [`SelectOk`]. An extension by RabbitMQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Select {
     /// Send no select-ok.
     pub no_wait: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -51,6 +53,7 @@ impl MethodFields for Select {
 ///
 /// `confirm.select-ok`, sent by servers in answer to [`Select`]. An extension by RabbitMQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct SelectOk {}
 
 impl SelectOk {

@@ -15,6 +15,7 @@ use crate::{
 ///
 /// `connection.start`, sent by servers and answered by [`StartOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Start<'a> {
     /// Major version of the protocol; 0 for 0-9-1.
     pub version_major: u8,
@@ -85,6 +86,7 @@ impl MethodFields for Start<'_> {
 ///
 /// `connection.start-ok`, sent by clients in answer to [`Start`].
 #[derive(Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct StartOk<'a> {
     /// Product, version, platform, `capabilities`, `connection_name` and the like.
     pub client_properties: Table<'a>,
@@ -161,6 +163,7 @@ impl MethodFields for StartOk<'_> {
 ///
 /// `connection.secure`, sent by servers and answered by [`SecureOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Secure<'a> {
     /// What the mechanism wants answered.
     pub challenge: LongStr<'a>,
@@ -200,6 +203,7 @@ impl MethodFields for Secure<'_> {
 ///
 /// `connection.secure-ok`, sent by clients in answer to [`Secure`].
 #[derive(Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct SecureOk<'a> {
     /// What the mechanism answers. Usually holds a secret. By the specification not empty.
     pub response: LongStr<'a>,
@@ -248,6 +252,7 @@ impl MethodFields for SecureOk<'_> {
 ///
 /// `connection.tune`, sent by servers and answered by [`TuneOk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Tune {
     /// How many channels may be open; 0 sets no limit.
     pub channel_max: u16,
@@ -296,6 +301,7 @@ impl MethodFields for Tune {
 ///
 /// `connection.tune-ok`, sent by clients in answer to [`Tune`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct TuneOk {
     /// How many channels may be open; not above the server's limit. By the specification not 0, at
     /// most that of `tune.channel-max`. RabbitMQ gives the connection up without a word if this is
@@ -346,6 +352,7 @@ impl MethodFields for TuneOk {
 ///
 /// `connection.open`, sent by clients and answered by [`OpenOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Open<'a> {
     /// Name of the virtual host; `/` by custom is the default one. By the specification not empty,
     /// at most 127 bytes.
@@ -355,6 +362,7 @@ pub struct Open<'a> {
     /// Reserved. Was a wish not to be sent to another server.
     pub reserved_2: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -407,6 +415,7 @@ impl MethodFields for Open<'_> {
 ///
 /// `connection.open-ok`, sent by servers in answer to [`Open`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct OpenOk<'a> {
     /// Reserved. Was a list of other servers.
     pub reserved_1: ShortStr<'a>,
@@ -446,6 +455,7 @@ impl MethodFields for OpenOk<'_> {
 ///
 /// `connection.close`, sent by either side and answered by [`CloseOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Close<'a> {
     /// Why; 200 for an orderly end. By the specification not 0.
     pub reply_code: ReplyCode,
@@ -509,6 +519,7 @@ impl MethodFields for Close<'_> {
 ///
 /// `connection.close-ok`, sent by either side in answer to [`Close`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct CloseOk {}
 
 impl CloseOk {
@@ -536,6 +547,7 @@ impl MethodFields for CloseOk {
 ///
 /// `connection.blocked`, sent by servers. An extension by RabbitMQ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Blocked<'a> {
     /// Why, in words, as `low on memory`.
     pub reason: ShortStr<'a>,
@@ -575,6 +587,7 @@ impl MethodFields for Blocked<'_> {
 ///
 /// `connection.unblocked`, sent by servers. An extension by RabbitMQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Unblocked {}
 
 impl Unblocked {
@@ -602,6 +615,7 @@ impl MethodFields for Unblocked {
 /// `connection.update-secret`, sent by clients and answered by [`UpdateSecretOk`]. An extension by
 /// RabbitMQ.
 #[derive(Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct UpdateSecret<'a> {
     /// The new secret.
     pub new_secret: LongStr<'a>,
@@ -657,6 +671,7 @@ impl MethodFields for UpdateSecret<'_> {
 /// `connection.update-secret-ok`, sent by servers in answer to [`UpdateSecret`]. An extension by
 /// RabbitMQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct UpdateSecretOk {}
 
 impl UpdateSecretOk {

@@ -11,6 +11,7 @@ use crate::{EncodeError, Limits, MethodFields, MethodId, ShortStr, Table};
 ///
 /// `exchange.declare`, sent by clients and answered by [`DeclareOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Declare<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -42,6 +43,7 @@ pub struct Declare<'a> {
     ///   `x-consistent-hash` of the plugin of that name.
     pub arguments: Table<'a>,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xe0>))]
     pub undefined_bits: u8,
 }
 
@@ -115,6 +117,7 @@ impl MethodFields for Declare<'_> {
 ///
 /// `exchange.declare-ok`, sent by servers in answer to [`Declare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct DeclareOk {}
 
 impl DeclareOk {
@@ -141,6 +144,7 @@ impl MethodFields for DeclareOk {
 ///
 /// `exchange.delete`, sent by clients and answered by [`DeleteOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Delete<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -152,6 +156,7 @@ pub struct Delete<'a> {
     /// Send no delete-ok.
     pub no_wait: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfc>))]
     pub undefined_bits: u8,
 }
 
@@ -209,6 +214,7 @@ impl MethodFields for Delete<'_> {
 ///
 /// `exchange.delete-ok`, sent by servers in answer to [`Delete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct DeleteOk {}
 
 impl DeleteOk {
@@ -235,6 +241,7 @@ impl MethodFields for DeleteOk {
 ///
 /// `exchange.bind`, sent by clients and answered by [`BindOk`]. An extension by RabbitMQ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Bind<'a> {
     /// Reserved. Stands where other methods had an access ticket.
     pub reserved_1: u16,
@@ -255,6 +262,7 @@ pub struct Bind<'a> {
     ///   keys beginning with `x-` count only for `all-with-x` and `any-with-x`.
     pub arguments: Table<'a>,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -320,6 +328,7 @@ impl MethodFields for Bind<'_> {
 ///
 /// `exchange.bind-ok`, sent by servers in answer to [`Bind`]. An extension by RabbitMQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct BindOk {}
 
 impl BindOk {
@@ -346,6 +355,7 @@ impl MethodFields for BindOk {
 ///
 /// `exchange.unbind`, sent by clients and answered by [`UnbindOk`]. An extension by RabbitMQ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Unbind<'a> {
     /// Reserved. Stands where other methods had an access ticket.
     pub reserved_1: u16,
@@ -362,6 +372,7 @@ pub struct Unbind<'a> {
     /// Arguments of the binding.
     pub arguments: Table<'a>,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -427,6 +438,7 @@ impl MethodFields for Unbind<'_> {
 ///
 /// `exchange.unbind-ok`, sent by servers in answer to [`Unbind`]. An extension by RabbitMQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct UnbindOk {}
 
 impl UnbindOk {

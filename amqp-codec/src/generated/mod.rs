@@ -20,6 +20,7 @@ use crate::{
 
 /// Any method.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub enum Method<'a> {
     /// `connection.start`
     ConnectionStart(connection::Start<'a>),

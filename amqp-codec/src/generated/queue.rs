@@ -11,6 +11,7 @@ use crate::{EncodeError, Limits, MethodFields, MethodId, ShortStr, Table};
 ///
 /// `queue.declare`, sent by clients and answered by [`DeclareOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Declare<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -76,6 +77,7 @@ pub struct Declare<'a> {
     ///   `x-queue-leader-locator`.
     pub arguments: Table<'a>,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xe0>))]
     pub undefined_bits: u8,
 }
 
@@ -144,6 +146,7 @@ impl MethodFields for Declare<'_> {
 ///
 /// `queue.declare-ok`, sent by servers in answer to [`Declare`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct DeclareOk<'a> {
     /// Name of the queue, also where the server chose it. By the specification at most 127 bytes,
     /// matching `^[a-zA-Z0-9-_.:]*$`, not empty.
@@ -201,6 +204,7 @@ impl MethodFields for DeclareOk<'_> {
 ///
 /// `queue.bind`, sent by clients and answered by [`BindOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Bind<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -220,6 +224,7 @@ pub struct Bind<'a> {
     ///   keys beginning with `x-` count only for `all-with-x` and `any-with-x`.
     pub arguments: Table<'a>,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -285,6 +290,7 @@ impl MethodFields for Bind<'_> {
 ///
 /// `queue.bind-ok`, sent by servers in answer to [`Bind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct BindOk {}
 
 impl BindOk {
@@ -311,6 +317,7 @@ impl MethodFields for BindOk {
 ///
 /// `queue.unbind`, sent by clients and answered by [`UnbindOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Unbind<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -382,6 +389,7 @@ impl MethodFields for Unbind<'_> {
 ///
 /// `queue.unbind-ok`, sent by servers in answer to [`Unbind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct UnbindOk {}
 
 impl UnbindOk {
@@ -408,6 +416,7 @@ impl MethodFields for UnbindOk {
 ///
 /// `queue.purge`, sent by clients and answered by [`PurgeOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Purge<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -417,6 +426,7 @@ pub struct Purge<'a> {
     /// Send no purge-ok.
     pub no_wait: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xfe>))]
     pub undefined_bits: u8,
 }
 
@@ -469,6 +479,7 @@ impl MethodFields for Purge<'_> {
 ///
 /// `queue.purge-ok`, sent by servers in answer to [`Purge`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct PurgeOk {
     /// Messages that were dropped.
     pub message_count: u32,
@@ -500,6 +511,7 @@ impl MethodFields for PurgeOk {
 ///
 /// `queue.delete`, sent by clients and answered by [`DeleteOk`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Delete<'a> {
     /// Reserved. Was an access ticket.
     pub reserved_1: u16,
@@ -514,6 +526,7 @@ pub struct Delete<'a> {
     /// Send no delete-ok.
     pub no_wait: bool,
     /// The bits of the octet of flags that have no meaning, as received; normally 0.
+    #[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<0xf8>))]
     pub undefined_bits: u8,
 }
 
@@ -573,6 +586,7 @@ impl MethodFields for Delete<'_> {
 ///
 /// `queue.delete-ok`, sent by servers in answer to [`Delete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct DeleteOk {
     /// Messages that went with it.
     pub message_count: u32,

@@ -11,6 +11,7 @@ use crate::{EncodeError, MethodFields, MethodId};
 ///
 /// `tx.select`, sent by clients and answered by [`SelectOk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Select {}
 
 impl Select {
@@ -37,6 +38,7 @@ impl MethodFields for Select {
 ///
 /// `tx.select-ok`, sent by servers in answer to [`Select`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct SelectOk {}
 
 impl SelectOk {
@@ -65,6 +67,7 @@ impl MethodFields for SelectOk {
 ///
 /// RabbitMQ promises no atomicity over several queues or over the failure of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Commit {}
 
 impl Commit {
@@ -91,6 +94,7 @@ impl MethodFields for Commit {
 ///
 /// `tx.commit-ok`, sent by servers in answer to [`Commit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct CommitOk {}
 
 impl CommitOk {
@@ -117,6 +121,7 @@ impl MethodFields for CommitOk {
 ///
 /// `tx.rollback`, sent by clients and answered by [`RollbackOk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Rollback {}
 
 impl Rollback {
@@ -143,6 +148,7 @@ impl MethodFields for Rollback {
 ///
 /// `tx.rollback-ok`, sent by servers in answer to [`Rollback`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct RollbackOk {}
 
 impl RollbackOk {

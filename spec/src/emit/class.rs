@@ -88,16 +88,19 @@ fn method_items(
         let (ident, kind) = (&field.ident, field.rust_type(false));
         quote!(#docs pub #ident: #kind,)
     });
-    let undefined = wire::undefined_mask(fields).map(|_| {
+    let undefined = wire::undefined_mask(fields).map(|mask| {
         let docs = doc::attributes(
             "The bits of the octet of flags that have no meaning, as received; normally 0.",
             4,
         );
-        quote!(#docs pub undefined_bits: u8,)
+        // The other bits are the fields' and would not come back.
+        let arbitrary = quote!(#[cfg_attr(feature = "arbitrary", arbitrary(with = crate::arbitrary::bits::<#mask>))]);
+        quote!(#docs #arbitrary pub undefined_bits: u8,)
     });
     let structure = quote! {
         #docs
         #[derive(#debug Clone, #copy PartialEq, Eq, Default)]
+        #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
         pub struct #ident #generics {
             #(#declared)*
             #undefined
@@ -217,6 +220,7 @@ fn properties(spec: &Specification, layer: &Layer, class: &Class) -> Vec<TokenSt
     let structure = quote! {
         #docs
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
         pub struct Properties<'a> {
             #(#declared)*
         }

@@ -119,6 +119,7 @@ fn method_enum(entries: &[Entry<'_>]) -> Vec<TokenStream> {
     let structure = quote! {
         /// Any method.
         #[derive(Debug, Clone, PartialEq, Eq)]
+        #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
         pub enum Method<'a> {
             #(#declared)*
         }
