@@ -1,11 +1,12 @@
-//! Writes `amqp-codec/src/generated`, or with `--check` tells whether it is up to date.
+//! Writes `amqp-codec/src/generated` and `fuzz/dictionaries/amqp.dict`, or with `--check` tells whether they are up to
+//! date.
 
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use amqp_spec::{BASE, RABBITMQ, emit, load};
+use amqp_spec::{BASE, RABBITMQ, dictionary, emit, load};
 
 fn main() -> ExitCode {
     let check = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
@@ -35,15 +36,28 @@ fn main() -> ExitCode {
 /// Writes the files, or returns the names of those that differ.
 fn run(check: bool) -> Result<Vec<String>, Box<dyn Error>> {
     let (spec, layer) = load(BASE, RABBITMQ)?;
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../amqp-codec/src/generated");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let generated = Path::new("amqp-codec/src/generated");
+    let sources = emit(&spec, &layer)?;
+    let mut files: Vec<(PathBuf, String)> = sources
+        .into_iter()
+        .map(|file| (generated.join(file.name), file.source))
+        .collect();
+    files.push((
+        "fuzz/dictionaries/amqp.dict".into(),
+        dictionary(&spec, &layer),
+    ));
+
     let mut stale = Vec::new();
-    for file in emit(&spec, &layer)? {
-        let path = directory.join(&file.name);
+    for (name, content) in files {
+        let path = root.join(&name);
         if !check {
-            fs::create_dir_all(&directory)?;
-            fs::write(path, file.source)?;
-        } else if fs::read_to_string(path).ok().as_ref() != Some(&file.source) {
-            stale.push(file.name);
+            if let Some(directory) = path.parent() {
+                fs::create_dir_all(directory)?;
+            }
+            fs::write(path, content)?;
+        } else if fs::read_to_string(path).ok().as_ref() != Some(&content) {
+            stale.push(name.display().to_string());
         }
     }
     Ok(stale)

@@ -1,16 +1,19 @@
-//! From a checked [`Specification`] to the Rust source of `amqp-codec/src/generated`.
+//! From a checked [`Specification`] to the Rust source of `amqp-codec/src/generated`, and to a fuzzer's dictionary.
 //!
 //! One file a class (`class`), one for [reply codes](`constants`), and `mod.rs` with what goes over all methods
 //! (`method`). The source is laid out by prettyplease, so that it does not depend on the toolchain's rustfmt.
 
 mod class;
 mod constants;
+mod dictionary;
 mod doc;
 mod method;
 mod names;
 mod wire;
 
 use proc_macro2::TokenStream;
+
+pub use dictionary::dictionary;
 
 use crate::model::{Layer, Specification};
 
