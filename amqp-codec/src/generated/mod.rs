@@ -719,10 +719,30 @@ impl<'a> From<connection::Start<'a>> for Method<'a> {
         Self::ConnectionStart(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::Start<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionStart(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<connection::StartOk<'a>> for Method<'a> {
     fn from(method: connection::StartOk<'a>) -> Self {
         Self::ConnectionStartOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::StartOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionStartOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -731,10 +751,30 @@ impl<'a> From<connection::Secure<'a>> for Method<'a> {
         Self::ConnectionSecure(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::Secure<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionSecure(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<connection::SecureOk<'a>> for Method<'a> {
     fn from(method: connection::SecureOk<'a>) -> Self {
         Self::ConnectionSecureOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::SecureOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionSecureOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -743,10 +783,30 @@ impl From<connection::Tune> for Method<'_> {
         Self::ConnectionTune(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::Tune {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionTune(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<connection::TuneOk> for Method<'_> {
     fn from(method: connection::TuneOk) -> Self {
         Self::ConnectionTuneOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::TuneOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionTuneOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -755,10 +815,30 @@ impl<'a> From<connection::Open<'a>> for Method<'a> {
         Self::ConnectionOpen(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::Open<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionOpen(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<connection::OpenOk<'a>> for Method<'a> {
     fn from(method: connection::OpenOk<'a>) -> Self {
         Self::ConnectionOpenOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::OpenOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionOpenOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -767,10 +847,30 @@ impl<'a> From<connection::Close<'a>> for Method<'a> {
         Self::ConnectionClose(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::Close<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionClose(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<connection::CloseOk> for Method<'_> {
     fn from(method: connection::CloseOk) -> Self {
         Self::ConnectionCloseOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::CloseOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionCloseOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -779,10 +879,30 @@ impl<'a> From<connection::Blocked<'a>> for Method<'a> {
         Self::ConnectionBlocked(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::Blocked<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionBlocked(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<connection::Unblocked> for Method<'_> {
     fn from(method: connection::Unblocked) -> Self {
         Self::ConnectionUnblocked(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::Unblocked {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionUnblocked(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -791,10 +911,30 @@ impl<'a> From<connection::UpdateSecret<'a>> for Method<'a> {
         Self::ConnectionUpdateSecret(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::UpdateSecret<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionUpdateSecret(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<connection::UpdateSecretOk> for Method<'_> {
     fn from(method: connection::UpdateSecretOk) -> Self {
         Self::ConnectionUpdateSecretOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for connection::UpdateSecretOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConnectionUpdateSecretOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -803,10 +943,30 @@ impl<'a> From<channel::Open<'a>> for Method<'a> {
         Self::ChannelOpen(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for channel::Open<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ChannelOpen(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<channel::OpenOk<'a>> for Method<'a> {
     fn from(method: channel::OpenOk<'a>) -> Self {
         Self::ChannelOpenOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for channel::OpenOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ChannelOpenOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -815,10 +975,30 @@ impl From<channel::Flow> for Method<'_> {
         Self::ChannelFlow(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for channel::Flow {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ChannelFlow(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<channel::FlowOk> for Method<'_> {
     fn from(method: channel::FlowOk) -> Self {
         Self::ChannelFlowOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for channel::FlowOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ChannelFlowOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -827,10 +1007,30 @@ impl<'a> From<channel::Close<'a>> for Method<'a> {
         Self::ChannelClose(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for channel::Close<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ChannelClose(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<channel::CloseOk> for Method<'_> {
     fn from(method: channel::CloseOk) -> Self {
         Self::ChannelCloseOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for channel::CloseOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ChannelCloseOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -839,10 +1039,30 @@ impl<'a> From<exchange::Declare<'a>> for Method<'a> {
         Self::ExchangeDeclare(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::Declare<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeDeclare(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<exchange::DeclareOk> for Method<'_> {
     fn from(method: exchange::DeclareOk) -> Self {
         Self::ExchangeDeclareOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::DeclareOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeDeclareOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -851,10 +1071,30 @@ impl<'a> From<exchange::Delete<'a>> for Method<'a> {
         Self::ExchangeDelete(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::Delete<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeDelete(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<exchange::DeleteOk> for Method<'_> {
     fn from(method: exchange::DeleteOk) -> Self {
         Self::ExchangeDeleteOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::DeleteOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeDeleteOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -863,10 +1103,30 @@ impl<'a> From<exchange::Bind<'a>> for Method<'a> {
         Self::ExchangeBind(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::Bind<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeBind(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<exchange::BindOk> for Method<'_> {
     fn from(method: exchange::BindOk) -> Self {
         Self::ExchangeBindOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::BindOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeBindOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -875,10 +1135,30 @@ impl<'a> From<exchange::Unbind<'a>> for Method<'a> {
         Self::ExchangeUnbind(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::Unbind<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeUnbind(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<exchange::UnbindOk> for Method<'_> {
     fn from(method: exchange::UnbindOk) -> Self {
         Self::ExchangeUnbindOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for exchange::UnbindOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ExchangeUnbindOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -887,10 +1167,30 @@ impl<'a> From<queue::Declare<'a>> for Method<'a> {
         Self::QueueDeclare(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::Declare<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueDeclare(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<queue::DeclareOk<'a>> for Method<'a> {
     fn from(method: queue::DeclareOk<'a>) -> Self {
         Self::QueueDeclareOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::DeclareOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueDeclareOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -899,10 +1199,30 @@ impl<'a> From<queue::Bind<'a>> for Method<'a> {
         Self::QueueBind(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::Bind<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueBind(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<queue::BindOk> for Method<'_> {
     fn from(method: queue::BindOk) -> Self {
         Self::QueueBindOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::BindOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueBindOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -911,10 +1231,30 @@ impl<'a> From<queue::Unbind<'a>> for Method<'a> {
         Self::QueueUnbind(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::Unbind<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueUnbind(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<queue::UnbindOk> for Method<'_> {
     fn from(method: queue::UnbindOk) -> Self {
         Self::QueueUnbindOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::UnbindOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueUnbindOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -923,10 +1263,30 @@ impl<'a> From<queue::Purge<'a>> for Method<'a> {
         Self::QueuePurge(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::Purge<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueuePurge(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<queue::PurgeOk> for Method<'_> {
     fn from(method: queue::PurgeOk) -> Self {
         Self::QueuePurgeOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::PurgeOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueuePurgeOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -935,10 +1295,30 @@ impl<'a> From<queue::Delete<'a>> for Method<'a> {
         Self::QueueDelete(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::Delete<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueDelete(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<queue::DeleteOk> for Method<'_> {
     fn from(method: queue::DeleteOk) -> Self {
         Self::QueueDeleteOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for queue::DeleteOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::QueueDeleteOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -947,10 +1327,30 @@ impl From<basic::Qos> for Method<'_> {
         Self::BasicQos(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Qos {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicQos(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<basic::QosOk> for Method<'_> {
     fn from(method: basic::QosOk) -> Self {
         Self::BasicQosOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::QosOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicQosOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -959,10 +1359,30 @@ impl<'a> From<basic::Consume<'a>> for Method<'a> {
         Self::BasicConsume(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Consume<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicConsume(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<basic::ConsumeOk<'a>> for Method<'a> {
     fn from(method: basic::ConsumeOk<'a>) -> Self {
         Self::BasicConsumeOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::ConsumeOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicConsumeOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -971,10 +1391,30 @@ impl<'a> From<basic::Cancel<'a>> for Method<'a> {
         Self::BasicCancel(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Cancel<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicCancel(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<basic::CancelOk<'a>> for Method<'a> {
     fn from(method: basic::CancelOk<'a>) -> Self {
         Self::BasicCancelOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::CancelOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicCancelOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -983,10 +1423,30 @@ impl<'a> From<basic::Publish<'a>> for Method<'a> {
         Self::BasicPublish(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Publish<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicPublish(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<basic::Return<'a>> for Method<'a> {
     fn from(method: basic::Return<'a>) -> Self {
         Self::BasicReturn(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Return<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicReturn(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -995,10 +1455,30 @@ impl<'a> From<basic::Deliver<'a>> for Method<'a> {
         Self::BasicDeliver(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Deliver<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicDeliver(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<basic::Get<'a>> for Method<'a> {
     fn from(method: basic::Get<'a>) -> Self {
         Self::BasicGet(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Get<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicGet(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1007,10 +1487,30 @@ impl<'a> From<basic::GetOk<'a>> for Method<'a> {
         Self::BasicGetOk(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::GetOk<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicGetOk(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl<'a> From<basic::GetEmpty<'a>> for Method<'a> {
     fn from(method: basic::GetEmpty<'a>) -> Self {
         Self::BasicGetEmpty(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::GetEmpty<'a> {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicGetEmpty(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1019,10 +1519,30 @@ impl From<basic::Ack> for Method<'_> {
         Self::BasicAck(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Ack {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicAck(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<basic::Reject> for Method<'_> {
     fn from(method: basic::Reject) -> Self {
         Self::BasicReject(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Reject {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicReject(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1031,10 +1551,30 @@ impl From<basic::RecoverAsync> for Method<'_> {
         Self::BasicRecoverAsync(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::RecoverAsync {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicRecoverAsync(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<basic::Recover> for Method<'_> {
     fn from(method: basic::Recover) -> Self {
         Self::BasicRecover(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Recover {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicRecover(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1043,10 +1583,30 @@ impl From<basic::RecoverOk> for Method<'_> {
         Self::BasicRecoverOk(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::RecoverOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicRecoverOk(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<basic::Nack> for Method<'_> {
     fn from(method: basic::Nack) -> Self {
         Self::BasicNack(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for basic::Nack {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::BasicNack(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1055,10 +1615,30 @@ impl From<tx::Select> for Method<'_> {
         Self::TxSelect(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for tx::Select {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::TxSelect(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<tx::SelectOk> for Method<'_> {
     fn from(method: tx::SelectOk) -> Self {
         Self::TxSelectOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for tx::SelectOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::TxSelectOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1067,10 +1647,30 @@ impl From<tx::Commit> for Method<'_> {
         Self::TxCommit(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for tx::Commit {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::TxCommit(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<tx::CommitOk> for Method<'_> {
     fn from(method: tx::CommitOk) -> Self {
         Self::TxCommitOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for tx::CommitOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::TxCommitOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1079,10 +1679,30 @@ impl From<tx::Rollback> for Method<'_> {
         Self::TxRollback(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for tx::Rollback {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::TxRollback(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<tx::RollbackOk> for Method<'_> {
     fn from(method: tx::RollbackOk) -> Self {
         Self::TxRollbackOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for tx::RollbackOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::TxRollbackOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 
@@ -1091,10 +1711,30 @@ impl From<confirm::Select> for Method<'_> {
         Self::ConfirmSelect(method)
     }
 }
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for confirm::Select {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConfirmSelect(method) => Ok(method),
+            other => Err(other),
+        }
+    }
+}
 
 impl From<confirm::SelectOk> for Method<'_> {
     fn from(method: confirm::SelectOk) -> Self {
         Self::ConfirmSelectOk(method)
+    }
+}
+/// If it is this method; any other is given back.
+impl<'a> TryFrom<Method<'a>> for confirm::SelectOk {
+    type Error = Method<'a>;
+    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+        match method {
+            Method::ConfirmSelectOk(method) => Ok(method),
+            other => Err(other),
+        }
     }
 }
 

@@ -217,6 +217,18 @@ fn method_enum(entries: &[Entry<'_>]) -> Vec<TokenStream> {
                         Self::#variant(method)
                     }
                 }
+
+                /// If it is this method; any other is given back.
+                impl<'a> TryFrom<Method<'a>> for #payload {
+                    type Error = Method<'a>;
+
+                    fn try_from(method: Method<'a>) -> Result<Self, Method<'a>> {
+                        match method {
+                            Method::#variant(method) => Ok(method),
+                            other => Err(other),
+                        }
+                    }
+                }
             }
         },
     ));
