@@ -1,0 +1,40 @@
+//! The suite against private RabbitMQ nodes, each with its profile: `private 3.10 4.0 -- ARGUMENT...`, where the
+//! arguments are those of amqp-conformance. `scripts/conformance` runs it.
+
+use std::process::ExitCode;
+
+use amqp_conformance::cli::{self, Arguments};
+use amqp_tests::{Broker, Version};
+use clap::Parser as _;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let split = arguments.iter().position(|it| it == "--");
+    let (versions, options) = arguments.split_at(split.unwrap_or(arguments.len()));
+    let mut code = ExitCode::SUCCESS;
+    for version in versions {
+        let Some(node) = node(version) else {
+            eprintln!("RabbitMQ {version} is not known here: 3.10, 4.0, 4.3");
+            return Ok(ExitCode::from(2));
+        };
+        let broker = Broker::start(node).await;
+        let mut line = vec![
+            "amqp-conformance".to_owned(),
+            "--url".to_owned(),
+            broker.uri(),
+        ];
+        line.extend(["--profile".to_owned(), format!("rabbitmq-{version}")]);
+        line.extend(options.iter().skip(1).cloned());
+        let ran = cli::main(Arguments::parse_from(line), &mut std::io::stdout()).await?;
+        if ran != ExitCode::SUCCESS {
+            code = ran;
+        }
+    }
+    Ok(code)
+}
+
+fn node(version: &str) -> Option<Version> {
+    let all = [Version::V3_10, Version::V4_0, Version::V4_3];
+    all.into_iter().find(|it| it.to_string() == version)
+}

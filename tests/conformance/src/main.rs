@@ -1,0 +1,11 @@
+//! `amqp-conformance --url amqp://...`: see [`amqp_conformance::cli::Arguments`].
+
+use std::process::ExitCode;
+
+use amqp_conformance::cli::{self, Arguments};
+use clap::Parser as _;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<ExitCode> {
+    cli::main(Arguments::parse(), &mut std::io::stdout()).await
+}

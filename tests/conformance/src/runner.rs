@@ -1,0 +1,290 @@
+//! Runs checks side by side, each in a task of its own and under its own deadline, and cleans up after each.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use amqp_codec::{exchange, queue};
+use futures_util::future::join_all;
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::timeout;
+
+use crate::check::Check;
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::control::Control;
+use crate::ending::Ending;
+use crate::failure::Failure;
+use crate::profile::Profile;
+use crate::record::{Leftover, Record};
+use crate::report::CheckResult;
+use crate::target::Target;
+use crate::verdict::Verdict;
+
+/// How checks are run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many at once.
+    pub jobs: usize,
+    /// What every deadline is multiplied with.
+    pub timeout_factor: f64,
+    /// Whether each check runs a second time with its bytes sent one by one.
+    pub chop: bool,
+    /// Whether checks that hurt a shared broker run too.
+    pub hurt: bool,
+    /// Who does to the broker what no client can.
+    pub control: Option<Control>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            jobs: 16,
+            timeout_factor: 1.0,
+            chop: false,
+            hurt: false,
+            control: None,
+        }
+    }
+}
+
+/// How long the connections of a check may take to close after it, and what it left behind to be deleted.
+const CLEAN_UP: Duration = Duration::from_secs(5);
+
+/// Runs the checks and returns what became of them, in their order; `done` is told of each as it ends.
+///
+/// Checks that hurt run after all others, one at a time.
+pub async fn run(
+    checks: Vec<Rc<Check>>,
+    target: &Target,
+    profile: Option<&Profile>,
+    options: &Options,
+    mut done: impl FnMut(&CheckResult),
+) -> Vec<CheckResult> {
+    let run = Run {
+        id: format!("{:08x}", rand::random::<u32>()),
+        target: Rc::new(target.clone()),
+        options: options.clone(),
+    };
+    let mut cases = cases(checks, options);
+    let alone = cases.split_off(cases.partition_point(|case| !case.check.hurts));
+    let mut results = Vec::new();
+    for (cases, jobs) in [(cases, options.jobs.max(1)), (alone, 1)] {
+        let mut finished = |result: CheckResult| {
+            done(&result);
+            results.push(result);
+        };
+        run.side_by_side(cases, jobs, profile, &mut finished).await;
+    }
+    results.sort_by_key(|result| result.order);
+    results
+}
+
+/// How many cases there are: checks, twice those that are chopped too.
+pub fn count(checks: &[Rc<Check>], options: &Options) -> usize {
+    cases(checks.to_vec(), options).len()
+}
+
+/// One run of one check.
+#[derive(Debug, Clone)]
+struct Case {
+    order: usize,
+    check: Rc<Check>,
+    chop: bool,
+}
+
+/// Those that hurt come last.
+fn cases(checks: Vec<Rc<Check>>, options: &Options) -> Vec<Case> {
+    let chops: &[bool] = if options.chop {
+        &[false, true]
+    } else {
+        &[false]
+    };
+    let mut cases: Vec<Case> = checks
+        .into_iter()
+        .filter(|check| options.hurt || !check.hurts)
+        .flat_map(|check| chops.iter().map(move |chop| (Rc::clone(&check), *chop)))
+        .enumerate()
+        .map(|(order, (check, chop))| Case { order, check, chop })
+        .collect();
+    cases.sort_by_key(|case| case.check.hurts);
+    cases
+}
+
+/// What the cases of a run have in common.
+struct Run {
+    id: String,
+    target: Rc<Target>,
+    options: Options,
+}
+
+impl Run {
+    async fn side_by_side(
+        &self,
+        cases: Vec<Case>,
+        jobs: usize,
+        profile: Option<&Profile>,
+        finished: &mut dyn FnMut(CheckResult),
+    ) {
+        let mut cases = cases.into_iter();
+        let tasks = LocalSet::new();
+        let drive = async {
+            let mut running = JoinSet::new();
+            loop {
+                while running.len() < jobs
+                    && let Some(case) = cases.next()
+                {
+                    running.spawn_local(self.case(case));
+                }
+                match running.join_next().await {
+                    None => return,
+                    Some(Ok(ran)) => finished(ran.into_result(profile)),
+                    // The check itself runs in a task within this one: there is nothing of it that could panic here.
+                    Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+                }
+            }
+        };
+        tasks.run_until(drive).await;
+    }
+
+    /// Runs one check and cleans up after it.
+    fn case(&self, case: Case) -> impl Future<Output = Ran> + 'static {
+        let target = Rc::clone(&self.target);
+        let (control, factor) = (self.options.control.clone(), self.options.timeout_factor);
+        let prefix = format!("amqp-conformance.{}.{}", self.id, case.order);
+        async move {
+            let began = Instant::now();
+            let record = Rc::new(Record::new());
+            let context = |chop| {
+                let (target, control) = (Rc::clone(&target), control.clone());
+                let record = Rc::clone(&record);
+                Context::new(target, control, record, prefix.clone(), chop, factor)
+            };
+            let outcome = attempt(&case.check, context(case.chop), factor).await;
+            close(&record, CLEAN_UP.mul_f64(factor)).await;
+            let took = began.elapsed();
+            // What cleaning up says to the broker is no part of the check.
+            let (transcript, endings) = (record.transcript(), record.endings());
+            let leftovers = record.leftovers.take();
+            let left = timeout(CLEAN_UP.mul_f64(factor), delete(&context(false), leftovers)).await;
+            let outcome = outcome.and(match left {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(failure)) => Err(failure.detail("while cleaning up after the check")),
+                Err(_) => Err(Failure::new("a clean end", "timeout while cleaning up")),
+            });
+            Ran {
+                case,
+                outcome,
+                observed: record.observed(),
+                transcript,
+                endings,
+                took,
+            }
+        }
+    }
+}
+
+/// The check, in a task of its own so that its panic is its own failure.
+async fn attempt(check: &Rc<Check>, mut context: Context, factor: f64) -> Result<(), Failure> {
+    let deadline = check.deadline.mul_f64(factor);
+    let check = Rc::clone(check);
+    let mut task = JoinSet::new();
+    task.spawn_local(async move {
+        match timeout(deadline, check.run(&mut context)).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let expected = format!("an end within {} s", deadline.as_secs_f64());
+                Err(Failure::new(expected, "timeout"))
+            }
+        }
+    });
+    match task.join_next().await {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(error)) => Err(Failure::new("a check without faults", "panic").detail(error)),
+        None => Ok(()),
+    }
+}
+
+/// Closes in good order what the check left open.
+async fn close(record: &Rc<Record>, patience: Duration) {
+    let open = record.open.take();
+    join_all(open.into_iter().map(async |wire| {
+        let number = wire.number;
+        let mut connection = Connection::new(wire, Rc::clone(record));
+        if timeout(patience, connection.close_in_order())
+            .await
+            .is_err()
+        {
+            record.ended(number, 0, Ending::NotEnded);
+        }
+    }))
+    .await;
+}
+
+/// Deletes what outlives the check's connections, over a connection of its own.
+async fn delete(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Failure> {
+    if leftovers.is_empty() {
+        return Ok(());
+    }
+    let mut connection = context.open().await?;
+    // A channel for each: a broker may close it over what is not there.
+    for (channel, leftover) in (1..).zip(leftovers) {
+        connection.open_channel(channel).await?;
+        match leftover {
+            Leftover::Queue(queue) => {
+                let delete = queue::Delete {
+                    queue,
+                    ..Default::default()
+                };
+                connection.send(channel, delete).await?;
+            }
+            Leftover::Exchange(exchange) => {
+                let delete = exchange::Delete {
+                    exchange,
+                    ..Default::default()
+                };
+                connection.send(channel, delete).await?;
+            }
+        }
+        // The answer, or the close of the channel.
+        connection.next_on(channel).await;
+    }
+    connection.close().await
+}
+
+/// What became of a case.
+struct Ran {
+    case: Case,
+    outcome: Result<(), Failure>,
+    observed: Option<String>,
+    transcript: String,
+    endings: Vec<crate::ending::Ended>,
+    took: Duration,
+}
+
+impl Ran {
+    fn into_result(self, profile: Option<&Profile>) -> CheckResult {
+        let check = &self.case.check;
+        let deviation = profile.and_then(|profile| profile.deviation(check.name));
+        let failure = self.outcome.err();
+        let observed = self.observed.is_some();
+        let verdict = Verdict::of(check, failure.as_ref(), observed, deviation);
+        CheckResult {
+            order: self.case.order,
+            check: check.name.to_owned(),
+            chopped: self.case.chop,
+            level: check.level,
+            source: check.source.to_string(),
+            rule: check.rule.to_owned(),
+            verdict,
+            expected: failure.as_ref().map(|it| it.expected.clone()),
+            found: failure.as_ref().map(|it| it.found.clone()),
+            detail: failure.and_then(|it| it.detail),
+            observed: self.observed,
+            reason: deviation.map(|it| it.reason.clone()),
+            instead: deviation.map(|it| it.instead.clone()),
+            endings: self.endings,
+            seconds: self.took.as_secs_f64(),
+            transcript: self.transcript,
+        }
+    }
+}

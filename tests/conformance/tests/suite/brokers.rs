@@ -1,0 +1,26 @@
+//! Every check passes or is a profiled deviation, with its bytes whole and one by one.
+
+use amqp_conformance::runner::Options;
+use amqp_tests::{Broker, Version};
+
+use crate::support::{assert_all_pass, profile, run, target};
+
+async fn conforms(version: Version) {
+    let broker = Broker::shared(version).await;
+    let options = Options {
+        chop: true,
+        ..Options::default()
+    };
+    let results = run(&target(broker).await, &profile(broker), &options).await;
+    assert_all_pass(&results);
+}
+
+#[tokio::test]
+async fn rabbitmq_3_10() {
+    conforms(Version::V3_10).await;
+}
+
+#[tokio::test]
+async fn rabbitmq_4_0() {
+    conforms(Version::V4_0).await;
+}

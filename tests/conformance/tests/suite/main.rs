@@ -1,0 +1,4 @@
+//! The suite against private RabbitMQ nodes.
+
+mod brokers;
+mod support;
