@@ -168,8 +168,8 @@ impl Run {
             let left = timeout(CLEAN_UP.mul_f64(factor), delete(&context(false), leftovers)).await;
             let outcome = outcome.and(match left {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(failure)) => Err(failure.detail("while cleaning up after the check")),
-                Err(_) => Err(Failure::new("a clean end", "timeout while cleaning up")),
+                Ok(Err(failure)) => Err(not_cleaned(failure)),
+                Err(elapsed) => Err(not_cleaned(elapsed)),
             });
             Ran {
                 case,
@@ -199,7 +199,7 @@ async fn attempt(check: &Rc<Check>, mut context: Context, factor: f64) -> Result
     });
     match task.join_next().await {
         Some(Ok(outcome)) => outcome,
-        Some(Err(error)) => Err(Failure::new("a check without faults", "panic").detail(error)),
+        Some(Err(error)) => Err(Failure::new("a check without faults", PANIC).detail(error)),
         None => Ok(()),
     }
 }
@@ -250,6 +250,17 @@ async fn delete(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Failu
     }
     connection.close().await
 }
+
+/// The check passed, but something of it is still there.
+fn not_cleaned(why: impl std::fmt::Display) -> Failure {
+    let expected = "the queues and exchanges of the check to be deleted after it";
+    Failure::new(expected, NOT_CLEANED_UP).detail(why)
+}
+
+/// What is [found](Failure::found) of a check that passes, but cannot be cleaned up after.
+pub const NOT_CLEANED_UP: &str = "not cleaned up";
+/// What is [found](Failure::found) of a check that is wrong itself.
+pub const PANIC: &str = "panic";
 
 /// What became of a case.
 struct Ran {

@@ -20,7 +20,8 @@ pub(super) fn checks() -> Vec<Check> {
                 let mut client = cx.open_channel().await?;
                 client.declare_queue(1, &queue).await?;
                 let got = client.get(1, &queue).await?;
-                ensure(got.is_none(), "basic.get-empty", "basic.get-ok")
+                ensure(got.is_none(), "basic.get-empty", "basic.get-ok")?;
+                client.barrier(1).await
             }),
         check("basic.get/missing-queue")
             .must(

@@ -45,7 +45,9 @@
 //! - Where the specification is silent, `cx.observe("what the broker does")`: informational. Where it allows something
 //!   better than what came, `Failure::not_strict`. Extensions begin with `client.require_capability(..)?`.
 //! - `.hurts()` is for what others on the broker would notice; `cx.control("raise-alarm")` asks the operator.
-//! - Every check needs a wrong broker that it catches: see `tests/wrong_brokers`.
+//! - Every check needs a wrong broker that it catches: one line in the file of its group under `tests/wrong_brokers`, run
+//!   by `cargo test -p amqp-conformance --test wrong_brokers NAME`. A check that a real RabbitMQ does not pass has one.
+//! - The lists of groups here and there, and the entries of a profile, are in alphabetical order.
 
 mod basic_get;
 mod basic_publish;

@@ -1,0 +1,56 @@
+//! Each check can fail: brokers that are wrong on purpose, each caught by the checks that it names.
+//!
+//! A wrong broker is a real RabbitMQ behind a [proxy](proxy) that changes what is said: one file a group of checks says
+//! which, in the words of [`WrongBroker`](broker::WrongBroker). For each of them a check that it names must pass through
+//! the same proxy when nothing is changed, and fail when it is. `cargo test --test wrong_brokers NAME` runs one.
+
+mod broker;
+mod proxy;
+mod trial;
+
+mod basic_get;
+mod basic_publish;
+mod channel;
+mod handshake;
+
+use libtest_mimic::{Arguments, Trial};
+
+use broker::WrongBroker;
+
+/// How many wrong brokers there are at least.
+const AT_LEAST: usize = 20;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // They wait most of the time.
+    arguments.test_threads.get_or_insert(12);
+    let brokers = brokers();
+    let mut trials = vec![
+        Trial::test("all/checks-are-caught", {
+            let caught = brokers.iter().flat_map(|it| it.caught_by.clone()).collect();
+            move || trial::every_check_is_caught(caught)
+        }),
+        Trial::test("all/distinct", {
+            let names = brokers.iter().map(|it| it.name).collect();
+            move || trial::distinct(names, AT_LEAST)
+        }),
+    ];
+    trials.extend(
+        brokers
+            .into_iter()
+            .map(|broker| Trial::test(broker.name, move || trial::is_caught(&broker))),
+    );
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn brokers() -> Vec<WrongBroker> {
+    [
+        handshake::brokers(),
+        channel::brokers(),
+        basic_publish::brokers(),
+        basic_get::brokers(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

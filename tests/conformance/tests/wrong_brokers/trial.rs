@@ -1,0 +1,121 @@
+//! What each wrong broker is put to.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use amqp_conformance::report::{self, CheckResult};
+use amqp_conformance::runner::{self, NOT_CLEANED_UP, Options, PANIC};
+use amqp_conformance::{Profile, Target, Verdict, checks};
+use amqp_tests::{Broker, Version};
+use libtest_mimic::Failed;
+
+use crate::broker::{Fault, WrongBroker, nothing};
+use crate::proxy;
+
+/// Short, because a wrong broker is often one that says nothing.
+const TIMEOUT_FACTOR: f64 = 0.25;
+
+/// The nodes, in the order in which they are asked; a check is held against the first that passes it.
+const NODES: [Version; 2] = [Version::V4_0, Version::V3_10];
+
+/// Each check that it names passes behind the proxy when nothing is changed, and fails when it is.
+pub(crate) fn is_caught(wrong: &WrongBroker) -> Result<(), Failed> {
+    if wrong.caught_by.is_empty() {
+        return Err("no check is named".into());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut complaints = Vec::new();
+        for name in &wrong.caught_by {
+            let Some(version) = conforming(name) else {
+                complaints.push(format!("{name}: no node is known to pass it"));
+                continue;
+            };
+            let node = Broker::shared(version).await.address();
+            let right = run(name, node, nothing()).await;
+            if right.verdict.fails(true) {
+                complaints.push(format!("without the fault:\n{}", report::failure(&right)));
+            }
+            let result = run(name, node, wrong.fault.clone()).await;
+            if let Some(complaint) = not_caught(&result) {
+                complaints.push(format!("{complaint}:\n{}", report::failure(&result)));
+            }
+        }
+        match complaints.is_empty() {
+            true => Ok(()),
+            false => Err(complaints.join("\n").into()),
+        }
+    })
+}
+
+/// The first node whose profile has no deviation from the check.
+fn conforming(check: &str) -> Option<Version> {
+    let all = checks::all();
+    all.iter().find(|it| it.name == check)?;
+    NODES.into_iter().find(|version| {
+        let profile = Profile::load(&format!("rabbitmq-{version}"), &all);
+        profile.is_ok_and(|profile| profile.deviation(check).is_none())
+    })
+}
+
+async fn run(name: &str, node: SocketAddr, fault: Fault) -> CheckResult {
+    let address = proxy::start(node, fault).await;
+    let target = Target::parse(&format!("amqp://{address}")).expect("an address makes a URL");
+    let check = checks::all().into_iter().find(|it| it.name == name);
+    let check = Rc::new(check.expect("it was found before"));
+    let options = Options {
+        timeout_factor: TIMEOUT_FACTOR,
+        hurt: true,
+        ..Options::default()
+    };
+    let mut results = runner::run(vec![check], &target, None, &options, |_| {}).await;
+    results.pop().expect("a result for the check")
+}
+
+/// Why this is not how a check catches a wrong broker.
+fn not_caught(result: &CheckResult) -> Option<&'static str> {
+    let found = result.found.as_deref();
+    if !matches!(result.verdict, Verdict::Failed | Verdict::NonStrict) {
+        Some("the check does not fail")
+    } else if found == Some(PANIC) || found == Some(NOT_CLEANED_UP) {
+        Some("the check fails for another reason")
+    } else if result.rule.is_empty() || !report::failure(result).contains(&result.rule) {
+        Some("the rule is not named")
+    } else {
+        None
+    }
+}
+
+/// A check that nothing makes fail says nothing. What a real RabbitMQ does not pass is caught by that.
+pub(crate) fn every_check_is_caught(caught: BTreeSet<&str>) -> Result<(), Failed> {
+    let all = checks::all();
+    let missing: Vec<&str> = all
+        .iter()
+        .map(|check| check.name)
+        .filter(|name| !caught.contains(name) && !NODES.iter().any(|it| deviates(*it, name)))
+        .collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("no wrong broker is caught by {}", missing.join(", ")).into()),
+    }
+}
+
+fn deviates(version: Version, check: &str) -> bool {
+    Profile::load(&format!("rabbitmq-{version}"), &checks::all())
+        .is_ok_and(|profile| profile.deviation(check).is_some())
+}
+
+/// There are enough of them, and no two have a name in common.
+pub(crate) fn distinct(names: Vec<&str>, at_least: usize) -> Result<(), Failed> {
+    let distinct: BTreeSet<&str> = names.iter().copied().collect();
+    if distinct.len() != names.len() {
+        return Err("two wrong brokers have the same name".into());
+    }
+    match names.len() >= at_least {
+        true => Ok(()),
+        false => Err(format!("{} wrong brokers, not {at_least}", names.len()).into()),
+    }
+}
