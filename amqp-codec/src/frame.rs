@@ -90,9 +90,10 @@ impl<'a> RawFrame<'a> {
             METHOD => Method::decode(self.payload, limits)
                 .map(|method| Frame::Method { channel, method })
                 .map_err(|error| error.shifted(PREFIX as u64)),
-            HEADER => ContentHeader::decode(self.payload)
-                .map(|header| Frame::Header { channel, header })
-                .map_err(|error| error.shifted(PREFIX as u64)),
+            HEADER => match ContentHeader::decode(self.payload) {
+                Ok(header) => Ok(Frame::Header { channel, header }),
+                Err(error) => Err(error.shifted(PREFIX as u64)),
+            },
             BODY => Ok(Frame::Body {
                 channel,
                 payload: self.payload,
@@ -253,6 +254,7 @@ pub fn method_frame_len(method: &impl MethodFields) -> usize {
 ///
 /// # Errors
 /// As [`Frame::encode`].
+#[inline]
 pub fn encode_method<M: MethodFields>(
     channel: u16,
     method: &M,

@@ -21,8 +21,20 @@ impl<'a> ContentHeader<'a> {
     ///
     /// # Errors
     /// It is malformed or its weight is not 0. The offset counts from the start of `payload`.
+    #[inline]
     pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
-        finish(payload, content_header(payload))
+        let mut header = ContentHeader::default();
+        finish(payload, header.parse(payload))?;
+        Ok(header)
+    }
+
+    /// Fills an empty one where it is, as [`Properties::parse`] does.
+    #[inline]
+    fn parse(&mut self, input: &'a [u8]) -> Parsed<'a, ()> {
+        let (rest, announced) = announced(input)?;
+        self.class_id = announced.class_id;
+        self.body_size = announced.body_size;
+        self.properties.parse(rest)
     }
 
     /// One that owns its bytes.
@@ -81,23 +93,15 @@ impl From<&ContentHeader<'_>> for Announced {
     }
 }
 
-fn content_header(input: &[u8]) -> Parsed<'_, ContentHeader<'_>> {
-    let (rest, announced) = announced(input)?;
-    let (rest, properties) = Properties::parse(rest)?;
-    let header = ContentHeader {
-        class_id: announced.class_id,
-        body_size: announced.body_size,
-        properties,
-    };
-    Ok((rest, header))
-}
-
 fn announced_and_properties(input: &[u8]) -> Parsed<'_, Announced> {
     let (rest, announced) = announced(input)?;
     match rest {
         // No property is there, as is usual where cost matters most.
         [0, 0, rest @ ..] => Ok((rest, announced)),
-        properties => Properties::parse(properties).map(|(rest, _)| (rest, announced)),
+        properties => {
+            let (rest, ()) = Properties::default().parse(properties)?;
+            Ok((rest, announced))
+        }
     }
 }
 

@@ -1064,74 +1064,76 @@ impl<'a> Properties<'a> {
     /// # Errors
     /// Flags that stand for no property, fields that end early, bytes after the last one.
     pub fn decode(input: &'a [u8]) -> Result<Self, DecodeError> {
-        finish(input, Self::parse(input))
+        let mut properties = Self::EMPTY;
+        finish(input, properties.parse(input)).map(|()| properties)
     }
 
+    /// Sets the properties that are there, of empty ones. They are filled where they are: they are large, and
+    /// returned by value each caller would copy them.
     #[inline]
-    pub(crate) fn parse(input: &'a [u8]) -> Parsed<'a, Self> {
+    pub(crate) fn parse(&mut self, input: &'a [u8]) -> Parsed<'a, ()> {
         let (rest, flags) = be_u16(input)?;
         if flags & 0x0003 != 0 {
             return fail(input, DecodeErrorKind::PropertyFlags(flags & 0x0003));
         }
         let mut input = rest;
-        let mut it = Self::EMPTY;
         if flags & 0x8000 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.content_type) = (rest, Some(value));
+            (input, self.content_type) = (rest, Some(value));
         }
         if flags & 0x4000 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.content_encoding) = (rest, Some(value));
+            (input, self.content_encoding) = (rest, Some(value));
         }
         if flags & 0x2000 != 0 {
             let (rest, value) = raw_table(input)?;
-            (input, it.headers) = (rest, Some(value));
+            (input, self.headers) = (rest, Some(value));
         }
         if flags & 0x1000 != 0 {
             let (rest, value) = be_u8(input)?;
-            (input, it.delivery_mode) = (rest, Some(value));
+            (input, self.delivery_mode) = (rest, Some(value));
         }
         if flags & 0x0800 != 0 {
             let (rest, value) = be_u8(input)?;
-            (input, it.priority) = (rest, Some(value));
+            (input, self.priority) = (rest, Some(value));
         }
         if flags & 0x0400 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.correlation_id) = (rest, Some(value));
+            (input, self.correlation_id) = (rest, Some(value));
         }
         if flags & 0x0200 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.reply_to) = (rest, Some(value));
+            (input, self.reply_to) = (rest, Some(value));
         }
         if flags & 0x0100 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.expiration) = (rest, Some(value));
+            (input, self.expiration) = (rest, Some(value));
         }
         if flags & 0x0080 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.message_id) = (rest, Some(value));
+            (input, self.message_id) = (rest, Some(value));
         }
         if flags & 0x0040 != 0 {
             let (rest, value) = be_u64(input)?;
-            (input, it.timestamp) = (rest, Some(value));
+            (input, self.timestamp) = (rest, Some(value));
         }
         if flags & 0x0020 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.kind) = (rest, Some(value));
+            (input, self.kind) = (rest, Some(value));
         }
         if flags & 0x0010 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.user_id) = (rest, Some(value));
+            (input, self.user_id) = (rest, Some(value));
         }
         if flags & 0x0008 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.app_id) = (rest, Some(value));
+            (input, self.app_id) = (rest, Some(value));
         }
         if flags & 0x0004 != 0 {
             let (rest, value) = short_str(input)?;
-            (input, it.cluster_id) = (rest, Some(value));
+            (input, self.cluster_id) = (rest, Some(value));
         }
-        Ok((input, it))
+        Ok((input, ()))
     }
 
     /// Whether there is no property.

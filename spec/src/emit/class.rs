@@ -231,7 +231,7 @@ fn properties(spec: &Specification, layer: &Layer, class: &Class) -> Vec<TokenSt
         quote! {
             if flags & #flag != 0 {
                 let (rest, value) = #parser(input)?;
-                (input, it.#ident) = (rest, Some(value));
+                (input, self.#ident) = (rest, Some(value));
             }
         }
     });
@@ -290,19 +290,21 @@ fn properties(spec: &Specification, layer: &Layer, class: &Class) -> Vec<TokenSt
             /// # Errors
             /// Flags that stand for no property, fields that end early, bytes after the last one.
             pub fn decode(input: &'a [u8]) -> Result<Self, DecodeError> {
-                finish(input, Self::parse(input))
+                let mut properties = Self::EMPTY;
+                finish(input, properties.parse(input)).map(|()| properties)
             }
 
+            /// Sets the properties that are there, of empty ones. They are filled where they are: they are large, and
+            /// returned by value each caller would copy them.
             #[inline]
-            pub(crate) fn parse(input: &'a [u8]) -> Parsed<'a, Self> {
+            pub(crate) fn parse(&mut self, input: &'a [u8]) -> Parsed<'a, ()> {
                 let (rest, flags) = be_u16(input)?;
                 if flags & #undefined != 0 {
                     return fail(input, DecodeErrorKind::PropertyFlags(flags & #undefined));
                 }
                 let mut input = rest;
-                let mut it = Self::EMPTY;
                 #(#parse)*
-                Ok((input, it))
+                Ok((input, ()))
             }
 
             /// Whether there is no property.
