@@ -11,6 +11,7 @@
 //! system calls and instructions. Both can be run by hand.
 
 pub mod blast;
+pub mod codec;
 pub mod floor;
 pub mod load;
 pub mod measure;

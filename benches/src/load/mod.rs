@@ -81,14 +81,16 @@ impl Consumption {
 }
 
 /// What the process had used up at one moment.
-struct Snapshot {
+#[derive(Debug)]
+pub struct Snapshot {
     allocations: u64,
     cpu: ProcessTime,
     wall: Instant,
 }
 
 impl Snapshot {
-    fn take() -> Snapshot {
+    /// This moment.
+    pub fn take() -> Snapshot {
         Snapshot {
             allocations: allocations(),
             cpu: ProcessTime::now(),
@@ -96,7 +98,8 @@ impl Snapshot {
         }
     }
 
-    fn report(&self, acked: u64) -> Report {
+    /// What has been used up since.
+    pub fn report(&self, acked: u64) -> Report {
         Report {
             acked,
             allocations: allocations() - self.allocations,
