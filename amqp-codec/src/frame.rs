@@ -46,6 +46,10 @@ impl<'a> RawFrame<'a> {
     /// # Errors
     /// An unknown type, a size above its limit, a heartbeat with a payload, a bad frame-end. The offset counts from
     /// the start of `input`.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "the sums are lengths of parts of the input"
+    )]
     pub fn parse(
         input: &'a [u8],
         limits: &Limits,
@@ -115,6 +119,10 @@ impl<'a> RawFrame<'a> {
     }
 
     /// How many bytes the frame has on the wire.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a slice has isize::MAX bytes at most"
+    )]
     pub fn encoded_len(&self) -> usize {
         self.payload.len() + FRAME_OVERHEAD
     }
@@ -137,7 +145,7 @@ impl<'a> RawFrame<'a> {
 /// announced.
 pub fn needed(input: &[u8]) -> usize {
     let Some([_, _, _, size @ ..]) = input.first_chunk::<PREFIX>() else {
-        return PREFIX - input.len();
+        return PREFIX.saturating_sub(input.len());
     };
     (u32::from_be_bytes(*size) as usize)
         .saturating_add(FRAME_OVERHEAD)
@@ -163,7 +171,7 @@ fn check_prefix(kind: u8, size: u32, limits: &Limits) -> Result<(), DecodeError>
             });
         }
     };
-    let size = u64::from(size) + FRAME_OVERHEAD as u64;
+    let size = u64::from(size).saturating_add(FRAME_OVERHEAD as u64);
     match size <= u64::from(max) {
         true => Ok(()),
         false => Err(DecodeError {
@@ -214,6 +222,10 @@ impl Frame<'_> {
     }
 
     /// How many bytes the frame has on the wire.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a length of what is in memory, and a few bytes"
+    )]
     pub fn encoded_len(&self) -> usize {
         FRAME_OVERHEAD
             + match self {
@@ -246,6 +258,10 @@ impl Frame<'_> {
 }
 
 /// How many bytes a frame with this method has on the wire.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "a length of what is in memory, and a few bytes"
+)]
 pub fn method_frame_len(method: &impl MethodFields) -> usize {
     4 + method.fields_len() + FRAME_OVERHEAD
 }
@@ -260,6 +276,10 @@ pub fn encode_method<M: MethodFields>(
     method: &M,
     buf: &mut impl BufMut,
 ) -> Result<(), EncodeError> {
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a length of what is in memory, and four bytes"
+    )]
     let len = 4 + method.fields_len();
     prefix(METHOD, channel, len, buf)?;
     put_method(channel, method, len, buf)?;
@@ -275,6 +295,10 @@ pub(crate) fn put_method<M: MethodFields>(
     len: usize,
     buf: &mut impl BufMut,
 ) -> Result<(), EncodeError> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the frame's size is the caller's to check"
+    )]
     let [kind, c0, c1, s0, s1, s2, s3] = prefix_bytes(METHOD, channel, len as u32);
     let [class, id] = [M::ID.class.to_be_bytes(), M::ID.method.to_be_bytes()];
     // One write: a growing buffer checks its capacity at each.
@@ -346,7 +370,7 @@ pub(crate) fn prefix(
     buf: &impl BufMut,
 ) -> Result<[u8; PREFIX], EncodeError> {
     let size = u32::try_from(len).map_err(|_| EncodeError::TooLong { len: len as u64 })?;
-    let (needed, room) = (len + FRAME_OVERHEAD, buf.remaining_mut());
+    let (needed, room) = (len.saturating_add(FRAME_OVERHEAD), buf.remaining_mut());
     if needed > room {
         return Err(EncodeError::NoRoom { needed, room });
     }

@@ -30,6 +30,20 @@
 //! valid ones, raw tables and frames aside, and of a bounded size and depth. It needs `std`.
 #![no_std]
 #![forbid(unsafe_code)]
+// What a peer sends can neither panic nor wrap. Where one of these cannot happen, an `expect` says why.
+#![warn(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::todo,
+    clippy::unimplemented,
+    clippy::unreachable
+)]
 
 extern crate alloc;
 #[cfg(feature = "std")]
@@ -43,6 +57,7 @@ pub mod field;
 pub mod frame;
 // Formatted by its generator, whatever the toolchain.
 #[rustfmt::skip]
+#[expect(clippy::arithmetic_side_effects, reason = "encoded lengths are added up; decoding calculates nothing")]
 mod generated;
 mod limits;
 mod method;

@@ -45,10 +45,12 @@ pub(crate) fn finish<'a, T>(input: &'a [u8], parsed: Parsed<'a, T>) -> Result<T,
         Err(nom::Err::Error(error) | nom::Err::Failure(error)) => (error.rest, error.kind),
         Err(nom::Err::Incomplete(_)) => (&[][..], DecodeErrorKind::Truncated),
     };
-    Err(DecodeError {
-        kind,
-        offset: (input.len() - rest.len()) as u64,
-    })
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "the rest is a part of the input"
+    )]
+    let offset = (input.len() - rest.len()) as u64;
+    Err(DecodeError { kind, offset })
 }
 
 // The leaves are written out: nom's own do the same, but stay calls into another crate and cost most of a frame.
@@ -128,7 +130,8 @@ pub(crate) fn table<'a>(limits: &Limits) -> impl Fn(&'a [u8]) -> Parsed<'a, Tabl
             Ok(table) => Ok((rest, table)),
             Err(DecodeError { kind, offset }) => {
                 let content = input.get(4..).unwrap_or_default();
-                fail(content.get(offset as usize..).unwrap_or_default(), kind)
+                let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+                fail(content.get(offset..).unwrap_or_default(), kind)
             }
         }
     }

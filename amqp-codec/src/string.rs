@@ -86,6 +86,10 @@ impl<'a> ShortStr<'a> {
     }
 
     /// How many bytes it takes on the wire: one for the length and its own.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a slice has isize::MAX bytes at most"
+    )]
     pub fn encoded_len(&self) -> usize {
         1 + self.len()
     }
@@ -94,8 +98,12 @@ impl<'a> ShortStr<'a> {
     #[inline]
     pub fn encode(&self, buf: &mut impl BufMut) {
         let bytes = self.as_bytes();
-        // Every way to make one checks the length.
-        buf.put_u8(bytes.len() as u8);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "every way to make one checks the length"
+        )]
+        let len = bytes.len() as u8;
+        buf.put_u8(len);
         buf.put_slice(bytes);
     }
 }
@@ -114,6 +122,10 @@ impl<'a> LongStr<'a> {
     }
 
     /// How many bytes it takes on the wire: four for the length and its own.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a slice has isize::MAX bytes at most"
+    )]
     pub fn encoded_len(&self) -> usize {
         4 + self.len()
     }

@@ -151,7 +151,7 @@ impl<M> Assembler<M> {
         for (index, end) in ends.iter_mut().enumerate() {
             self.scratch
                 .extend_from_slice(strings.get(index).copied().unwrap_or_default());
-            *end = self.scratch.len() as u32;
+            *end = self.gathered();
         }
         self.state = State::Header {
             method,
@@ -194,7 +194,7 @@ impl<M> Assembler<M> {
             .extend_from_slice(payload.get(FIXED..).unwrap_or_default());
         let layout = Layout {
             strings,
-            body: self.scratch.len() as u32,
+            body: self.gathered(),
         };
         if size == 0 {
             return Ok(Some(self.finish_small(method, layout, &[])));
@@ -231,10 +231,18 @@ impl<M> Assembler<M> {
         };
         let announced = *size;
         let small = announced <= Self::SMALL_BODY as u64;
+        #[expect(
+            clippy::arithmetic_side_effects,
+            reason = "the scratch space has only grown since the header"
+        )]
         let before = match small {
             true => self.scratch.len() - layout.body as usize,
             false => large.len(),
         };
+        #[expect(
+            clippy::arithmetic_side_effects,
+            reason = "lengths of what is in memory"
+        )]
         let received = before as u64 + payload.len() as u64;
         if received > announced {
             return Err(ContentError::BodyTooLong {
@@ -281,6 +289,15 @@ impl<M> Assembler<M> {
         self.state = State::Idle;
     }
 
+    /// How many bytes the scratch space holds.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "strings of a method and a header, each within a frame"
+    )]
+    fn gathered(&self) -> u32 {
+        self.scratch.len() as u32
+    }
+
     fn finish_small(&mut self, method: M, layout: Layout, last: &[u8]) -> Content<M> {
         Content {
             method,
@@ -291,6 +308,10 @@ impl<M> Assembler<M> {
     }
 
     /// What has been gathered and `last`, in one exact allocation.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what is in memory"
+    )]
     fn take_scratch(&mut self, last: &[u8]) -> Bytes {
         let mut bytes = Vec::with_capacity(self.scratch.len() + last.len());
         bytes.extend_from_slice(&self.scratch);
@@ -309,6 +330,10 @@ impl<M> Default for Assembler<M> {
 }
 
 /// Appends, doubling what is reserved but never beyond what was announced: the last step makes it exact.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "lengths of what is in memory; the target is not below them"
+)]
 fn grow(body: &mut Vec<u8>, payload: &[u8], announced: u64) {
     let len = body.len() + payload.len();
     if len > body.capacity() {
@@ -364,6 +389,10 @@ impl<M> Content<M> {
     }
 
     /// How many bytes it holds: strings, properties and body.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what is in memory"
+    )]
     pub fn size(&self) -> usize {
         self.bytes.len() + self.large.as_ref().map_or(0, Bytes::len)
     }

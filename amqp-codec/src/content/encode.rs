@@ -1,3 +1,8 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "lengths of what the caller holds in memory are added up, and taken apart again"
+)]
+
 use core::slice::Chunks;
 
 use bytes::BufMut;
@@ -51,7 +56,9 @@ pub fn encode<M: MethodFields>(
     properties.encode(buf)?;
     for chunk in body_chunks(body, frame_max) {
         let mut prefix = [FRAME_END; 1 + PREFIX];
-        prefix[1..].copy_from_slice(&frame::body_frame_prefix(channel, chunk.len() as u32));
+        #[expect(clippy::cast_possible_truncation, reason = "a chunk fits frame_max")]
+        let len = chunk.len() as u32;
+        prefix[1..].copy_from_slice(&frame::body_frame_prefix(channel, len));
         buf.put_slice(&prefix);
         buf.put_slice(chunk);
     }
@@ -103,6 +110,10 @@ pub fn encode_head<M: MethodFields>(
 /// # Errors
 /// `buf` has no room: nothing is written.
 #[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "of two short strings, each of 255 bytes at most"
+)]
 pub fn encode_publish(
     channel: u16,
     publish: &basic::Publish<'_>,
@@ -162,7 +173,12 @@ fn header_start(
 ) -> [u8; HEADER_START] {
     let mut start = [FRAME_END; HEADER_START];
     let (prefix, fixed) = start[1..].split_at_mut(PREFIX);
-    prefix.copy_from_slice(&frame::prefix_bytes(HEADER, channel, header_len as u32));
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the frame's size is the caller's to check"
+    )]
+    let header_len = header_len as u32;
+    prefix.copy_from_slice(&frame::prefix_bytes(HEADER, channel, header_len));
     fixed.copy_from_slice(&fixed_bytes(method.class, body_len));
     start
 }

@@ -48,6 +48,10 @@ impl<'a> ContentHeader<'a> {
     }
 
     /// How many bytes the payload has.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a length of what is in memory, and twelve bytes"
+    )]
     pub fn encoded_len(&self) -> usize {
         FIXED + self.properties.encoded_len()
     }

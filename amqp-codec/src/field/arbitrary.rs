@@ -1,6 +1,13 @@
 //! `Arbitrary` for tables and what is in them, as peers may send them: every tag, odd booleans, duplicate keys, strings
 //! that are no text. Written without the help of what builds tables, which makes none of these.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "no peer's bytes come here, and what is made of a fuzzer's is small"
+)]
+
 use alloc::vec::Vec;
 
 use arbitrary::{Arbitrary, Error, Result, Unstructured};

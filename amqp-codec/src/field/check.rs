@@ -5,6 +5,10 @@ use crate::primitive::{Parsed, be_u8, fail, long_bytes, short_str, take};
 use crate::{DecodeError, DecodeErrorKind, Limits};
 
 /// Checks the content of a table, everything inside it included, without recursion.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "what a parser leaves, or enters, is a part of what it was given"
+)]
 pub(super) fn check_table(content: &[u8], limits: &Limits) -> Result<(), DecodeError> {
     let mut walk = Walk {
         outer: Stack::new(),
@@ -76,7 +80,7 @@ impl Walk {
         if self.entries >= limits.table_entries {
             return fail(rest, DecodeErrorKind::TableTooLong(limits.table_entries));
         }
-        self.entries += 1;
+        self.entries = self.entries.saturating_add(1);
         let rest = match self.level.array {
             true => rest,
             false => short_str(rest)?.0,
@@ -96,6 +100,10 @@ impl Walk {
         }
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "`entry` has found the depth to be within a limit of 16 bits"
+    )]
     fn enter(&mut self, level: Level) {
         self.outer.push(core::mem::replace(&mut self.level, level));
         self.depth += 1;
@@ -107,7 +115,7 @@ impl Walk {
             return false;
         };
         self.level = outer;
-        self.depth -= 1;
+        self.depth = self.depth.saturating_sub(1);
         true
     }
 }
@@ -135,7 +143,7 @@ impl Stack {
         match self.few.get_mut(self.len) {
             Some(slot) => {
                 *slot = level;
-                self.len += 1;
+                self.len = self.len.saturating_add(1);
             }
             None => self.more.push(level),
         }

@@ -182,6 +182,10 @@ impl Table<'_> {
     }
 
     /// Where the first entry with this key is in the content, its value apart.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "what a parser leaves is a part of the content"
+    )]
     fn place(&self, key: &[u8]) -> Option<(Range<usize>, &[u8])> {
         let content = self.as_bytes();
         let mut rest = content;
@@ -246,6 +250,10 @@ macro_rules! encoded_table {
             }
 
             /// How many bytes it takes on the wire: four for the length and its content.
+            #[expect(
+                clippy::arithmetic_side_effects,
+                reason = "a slice has isize::MAX bytes at most"
+            )]
             pub fn encoded_len(&self) -> usize {
                 4 + self.as_bytes().len()
             }

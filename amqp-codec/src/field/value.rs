@@ -230,13 +230,13 @@ pub(super) fn value(input: &[u8]) -> Parsed<'_, Value<'_>> {
     let (rest, tag) = be_u8(input)?;
     match tag {
         b't' => be_u8(rest).map(then(|value| Value::Bool(value != 0))),
-        b'b' => be_u8(rest).map(then(|value| Value::I8(value as i8))),
+        b'b' => be_u8(rest).map(then(|value: u8| Value::I8(value.cast_signed()))),
         b'B' => be_u8(rest).map(then(Value::U8)),
-        b's' => be_u16(rest).map(then(|value| Value::I16(value as i16))),
+        b's' => be_u16(rest).map(then(|value: u16| Value::I16(value.cast_signed()))),
         b'u' => be_u16(rest).map(then(Value::U16)),
-        b'I' => be_u32(rest).map(then(|value| Value::I32(value as i32))),
+        b'I' => be_u32(rest).map(then(|value: u32| Value::I32(value.cast_signed()))),
         b'i' => be_u32(rest).map(then(Value::U32)),
-        b'l' | b'L' => be_u64(rest).map(then(|value| Value::I64(value as i64))),
+        b'l' | b'L' => be_u64(rest).map(then(|value: u64| Value::I64(value.cast_signed()))),
         b'f' => be_u32(rest).map(then(|value| Value::F32(f32::from_bits(value)))),
         b'd' => be_u64(rest).map(then(|value| Value::F64(f64::from_bits(value)))),
         b'D' => {
@@ -246,7 +246,7 @@ pub(super) fn value(input: &[u8]) -> Parsed<'_, Value<'_>> {
                 rest,
                 Value::Decimal(Decimal {
                     scale,
-                    value: value as i32,
+                    value: value.cast_signed(),
                 }),
             ))
         }
