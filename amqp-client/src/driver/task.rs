@@ -107,8 +107,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
 
     /// Reads once and handles what came. Whether something did.
     fn read(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        self.input.reserve(self.read_size);
         let buffer = self.input.buffer();
-        buffer.reserve(self.read_size);
         let room = buffer.capacity() - buffer.len();
         let count = match pin!(self.transport.read_buf(buffer)).poll(cx) {
             Poll::Pending => return false,

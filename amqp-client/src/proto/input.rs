@@ -6,8 +6,10 @@ use amqp_codec::frame::FRAME_MIN_SIZE;
 use amqp_codec::{DecodeError, Limits, Method, ProtocolHeader, RawFrame, frame};
 use bytes::{Buf, Bytes, BytesMut};
 
-/// From this size on, a frame's payload is shared with what is made of it instead of being copied.
+/// From this size on, a frame's payload may be shared with what is made of it instead of being copied.
 const SHARE_FROM: usize = 8 * 1024;
+/// It is shared if it is at least this part of the memory it lies in: a message must not keep much more than its own.
+const SHARE_AT_LEAST: usize = 2;
 
 /// Where a frame's payload begins in it.
 const PAYLOAD_OFFSET: u64 = 7;
@@ -17,6 +19,8 @@ const PAYLOAD_OFFSET: u64 = 7;
 /// Kept apart from [`Connection`](super::Connection), so that receiving needs no lock on its state.
 pub struct Input {
     buffer: BytesMut,
+    /// The size of the memory that `buffer` is a part of.
+    block: usize,
     limits: Limits,
     /// Nothing was decoded yet: instead of a frame, the peer's protocol header may come.
     first: bool,
@@ -103,6 +107,7 @@ impl Input {
         };
         Input {
             buffer: BytesMut::new(),
+            block: 0,
             limits,
             first: true,
             consumed: 0,
@@ -113,6 +118,14 @@ impl Input {
     /// The negotiated size of frames.
     pub fn set_frame_max(&mut self, frame_max: u32) {
         self.limits.frame_max = frame_max;
+    }
+
+    /// Makes room for at least so many bytes more.
+    pub fn reserve(&mut self, bytes: usize) {
+        if self.buffer.capacity() - self.buffer.len() < bytes {
+            self.buffer.reserve(bytes);
+            self.block = self.buffer.capacity();
+        }
     }
 
     /// Where the transport adds what it receives.
@@ -173,11 +186,13 @@ impl Input {
     ) -> Result<bool, InputError> {
         // How much of the buffer was handled.
         let mut at = 0;
+        let block = self.block.max(self.buffer.capacity());
+        let share_from = SHARE_FROM.max(block / SHARE_AT_LEAST);
         let mut result = Ok(true);
         for _ in 0..most {
             let offset = self.consumed + at as u64;
             match RawFrame::parse(&self.buffer[at..], &self.limits) {
-                Ok(Some((raw, len))) if raw.payload.len() > SHARE_FROM => {
+                Ok(Some((raw, len))) if raw.payload.len() > share_from => {
                     let RawFrame { kind, channel, .. } = raw;
                     self.consume(std::mem::take(&mut at));
                     let whole = self.buffer.split_to(len).freeze();
@@ -253,4 +268,37 @@ fn decode_frame(
         },
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the memory of each frame's payload may be shared, in frames of so many bytes.
+    fn shared(reserved: usize, payloads: &[usize]) -> Vec<bool> {
+        let mut input = Input::new(Limits::default());
+        input.set_frame_max(131_072);
+        let mut shared = Vec::new();
+        for len in payloads {
+            input.reserve(reserved);
+            let body = vec![7; *len];
+            let frame = frame::encode_body(1, &body, input.buffer());
+            frame.expect("a buffer has room");
+            let more = input.decode(usize::MAX, |_, source| shared.push(source.is_some()));
+            assert_eq!(more, Ok(false));
+        }
+        shared
+    }
+
+    #[test]
+    fn a_message_does_not_keep_much_more_memory_than_its_own() {
+        // Alone in a block of its size, or in one that is not much larger.
+        assert_eq!(shared(20_008, &[20_000]), [true]);
+        assert_eq!(shared(39_000, &[20_000]), [true]);
+        assert_eq!(shared(128 * 1024, &[100_000; 3]), [true; 3]);
+        // A small part of what it lies in.
+        assert_eq!(shared(128 * 1024, &[20_000; 3]), [false; 3]);
+        // Small enough to be copied anyway.
+        assert_eq!(shared(8_008, &[8_000]), [false]);
+    }
 }
