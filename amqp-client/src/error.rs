@@ -250,10 +250,10 @@ impl fmt::Display for Closed {
             _ if self.text.is_empty() && self.code == ReplyCode::REPLY_SUCCESS => {}
             // RabbitMQ begins its texts with the code's name.
             Some(name) if self.text.as_bytes().starts_with(name.as_bytes()) => {
-                write!(f, ": {} {}", self.code.0, self.text)?;
+                write!(f, ": {} {}", self.code.0, OneLine(&self.text))?;
             }
-            _ if self.code == ReplyCode(0) => {}
-            _ => write!(f, ": {} {}", self.code, self.text)?,
+            _ if self.code == ReplyCode(0) && self.text.is_empty() => {}
+            _ => write!(f, ": {} {}", self.code, OneLine(&self.text))?,
         }
         match (&self.method, &self.cause) {
             (Some(method), _) => write!(f, " (at {method})"),
@@ -277,6 +277,22 @@ impl Closed {
 impl std::error::Error for Closed {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+/// A text of the peer's as one line that does nothing to a terminal or a log: control characters and others that do not
+/// print are escaped.
+pub(crate) struct OneLine<'a>(pub(crate) &'a ShortStr<'a>);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .to_string_lossy()
+            .chars()
+            .try_for_each(|char| match char {
+                '\'' | '"' => write!(f, "{char}"),
+                _ => write!(f, "{}", char.escape_debug()),
+            })
     }
 }
 

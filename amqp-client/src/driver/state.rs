@@ -23,7 +23,7 @@ use self::returns::ReturnsQueue;
 use self::waiting::{RoomWaiter, SettleWaiter};
 use super::ids::IdMap;
 use crate::api;
-use crate::error::{CloseCause, Closed, HandshakeError, UsageError};
+use crate::error::{CloseCause, Closed, HandshakeError, OneLine, UsageError};
 use crate::outcome::{Counts, Outcome};
 use crate::proto::{ChannelId, Connection, ConsumerId, Event, RequestId};
 
@@ -249,7 +249,7 @@ impl State {
             Event::Opened => self.handshake_done(Ok(()), wakes),
             Event::HandshakeFailed(error) => self.handshake_done(Err(error), wakes),
             Event::Blocked(reason) => {
-                tracing::warn!(%reason, "the broker has blocked the connection");
+                tracing::warn!(reason = %OneLine(&reason), "the broker has blocked the connection");
                 self.tell(|| api::Event::Blocked(reason));
             }
             Event::Unblocked => {

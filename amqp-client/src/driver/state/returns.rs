@@ -5,6 +5,7 @@ use std::task::Waker;
 
 use super::State;
 use crate::api;
+use crate::error::OneLine;
 use crate::message::Publication;
 use crate::outcome::Returned;
 use crate::proto::ChannelId;
@@ -96,6 +97,7 @@ impl ReturnsQueue {
                 routing_key,
                 ..
             } = &returned.publication;
+            let (exchange, routing_key) = (OneLine(exchange), OneLine(routing_key));
             tracing::warn!(%exchange, %routing_key, code = returned.code.0, "message returned; nobody asked for returns");
         }
         self.bytes += size(&returned);
