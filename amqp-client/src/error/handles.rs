@@ -133,8 +133,10 @@ impl CommitError {
                 match closed.method {
                     Some(MethodId::TX_COMMIT) => CommitError::Refused(closed),
                     // The fault came before the commit, which was then ignored.
-                    Some(_) => CommitError::NotCommitted(UsageError::ChannelClosed(closed)),
-                    None => CommitError::Unknown(closed.to_string()),
+                    Some(method) if method.name().is_some() => {
+                        CommitError::NotCommitted(UsageError::ChannelClosed(closed))
+                    }
+                    Some(_) | None => CommitError::Unknown(closed.to_string()),
                 }
             }
             RequestError::ChannelClosed { closed, .. }
@@ -184,6 +186,15 @@ impl Error {
             Repr::Usage(_) => ErrorKind::Usage,
             Repr::NotSent(_) => ErrorKind::NotSent,
             Repr::Commit(_) => ErrorKind::Commit,
+        }
+    }
+
+    /// What the deadline was for, where one has passed.
+    pub fn operation(&self) -> Option<Operation> {
+        match &*self.0 {
+            Repr::ConnectTimeout { .. } => Some(Operation::Connect),
+            Repr::Timeout { operation, .. } => Some(*operation),
+            _ => None,
         }
     }
 
