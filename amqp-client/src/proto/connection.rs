@@ -80,10 +80,20 @@ enum State {
     /// connection.close is sent, or will be when all bodies are on their way.
     Closing {
         closed: Arc<Closed>,
-        sent: bool,
+        ours: OurClose,
         deadline: Instant,
     },
     Closed(Arc<Closed>),
+}
+
+/// How far our connection.close has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OurClose {
+    /// Bodies go before it.
+    Waits,
+    /// It is in the outgoing buffer.
+    Written,
+    HandedOut,
 }
 
 impl<P> Connection<P> {
@@ -343,7 +353,7 @@ impl<P> Connection<P> {
             let (closed, deadline) = (closed.clone(), *deadline);
             self.state = State::Closing {
                 closed,
-                sent: false,
+                ours: OurClose::Waits,
                 deadline,
             };
         }
@@ -369,7 +379,7 @@ impl<P> Connection<P> {
                 let deadline = after(now, self.options.deadlines.close);
                 self.state = State::Closing {
                     closed,
-                    sent: true,
+                    ours: OurClose::Written,
                     deadline,
                 };
             }
@@ -379,6 +389,17 @@ impl<P> Connection<P> {
                 self.terminate(closed);
             }
             State::Closed(_) => {}
+        }
+    }
+
+    /// spec: connection.close, nothing is sent behind it, whatever would have to be answered otherwise.
+    fn keep_silence(&mut self) {
+        if let State::Closing {
+            ours: OurClose::HandedOut,
+            ..
+        } = &self.state
+        {
+            self.outgoing.discard();
         }
     }
 
@@ -452,12 +473,12 @@ impl<P> Connection<P> {
         self.pump();
         if let State::Closing {
             closed,
-            sent: sent @ false,
+            ours: ours @ OurClose::Waits,
             ..
         } = &mut self.state
             && self.outgoing.is_idle()
         {
-            *sent = true;
+            *ours = OurClose::Written;
             let closed = closed.clone();
             self.send_close(&closed);
         }
@@ -466,6 +487,13 @@ impl<P> Connection<P> {
         }
         self.heartbeat.sent(now);
         self.outgoing.hand_out(batch);
+        if let State::Closing {
+            ours: ours @ OurClose::Written,
+            ..
+        } = &mut self.state
+        {
+            *ours = OurClose::HandedOut;
+        }
         true
     }
 

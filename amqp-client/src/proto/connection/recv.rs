@@ -6,7 +6,7 @@ use std::time::Instant;
 use amqp_codec::{Method, MethodId, connection};
 use bytes::Bytes;
 
-use super::{Connection, FRAMES, State};
+use super::{Connection, FRAMES, OurClose, State};
 use crate::error::{CloseCause, Closed, HandshakeError, Violation};
 use crate::proto::channel::{Next, Shared};
 use crate::proto::event::{Event, Reply};
@@ -80,12 +80,17 @@ impl<P> Connection<P> {
         let closed = match &self.state {
             // The close-ok may never come; that the stream ends says as much.
             State::Closing {
-                closed, sent: true, ..
+                closed,
+                ours: OurClose::Written | OurClose::HandedOut,
+                ..
             } => closed.clone(),
             State::Handshake { .. }
             | State::Open
             | State::Draining { .. }
-            | State::Closing { sent: false, .. }
+            | State::Closing {
+                ours: OurClose::Waits,
+                ..
+            }
             | State::Closed(_) => Arc::new(Closed::by_transport(cause)),
         };
         self.terminate_after(written, closed);
@@ -106,6 +111,7 @@ impl<P> Connection<P> {
                     InputFrame::Method { channel: 0, method } => self.recv_method(method),
                     input => self.recv_channel_frame(input.channel(), input, source),
                 };
+                self.keep_silence();
                 if let Err(violation) = result {
                     self.fail(now, violation);
                 }
@@ -156,12 +162,17 @@ impl<P> Connection<P> {
         let closed = match &self.state {
             // Both sides closed at once: ours was first, and its close-ok may never come.
             State::Closing {
-                closed, sent: true, ..
+                closed,
+                ours: OurClose::Written | OurClose::HandedOut,
+                ..
             } => closed.clone(),
             State::Handshake { .. }
             | State::Open
             | State::Draining { .. }
-            | State::Closing { sent: false, .. }
+            | State::Closing {
+                ours: OurClose::Waits,
+                ..
+            }
             | State::Closed(_) => Arc::new(closed_by_server(close)),
         };
         self.terminate(closed);
@@ -171,7 +182,9 @@ impl<P> Connection<P> {
     fn recv_close_ok(&mut self) -> Result<(), Violation> {
         match &self.state {
             State::Closing {
-                closed, sent: true, ..
+                closed,
+                ours: OurClose::Written | OurClose::HandedOut,
+                ..
             } => {
                 let closed = closed.clone();
                 self.terminate(closed);
@@ -180,7 +193,10 @@ impl<P> Connection<P> {
             State::Handshake { .. }
             | State::Open
             | State::Draining { .. }
-            | State::Closing { sent: false, .. }
+            | State::Closing {
+                ours: OurClose::Waits,
+                ..
+            }
             | State::Closed(_) => Err(unexpected(MethodId::CONNECTION_CLOSE_OK)),
         }
     }
