@@ -366,8 +366,11 @@ impl<P> Connection<P> {
         tracing::warn!(%violation, "closing the connection");
         let closed = Arc::new(Closed::by_violation(violation));
         match &self.state {
-            State::Handshake { .. } => {
-                self.send_close(&closed);
+            State::Handshake { step, .. } => {
+                // spec 2.2.4: before open, who detects an error closes the socket without sending anything.
+                if let Handshake::OpenOk = step {
+                    self.send_close(&closed);
+                }
                 let error = self.handshake_failure(closed);
                 self.fail_handshake(error);
             }

@@ -60,6 +60,15 @@ where
     (error, took)
 }
 
+/// What a fault is answered with. Specification 2.2.4: nothing but the end of the stream until open is sent.
+async fn expect_complaint(peer: &mut MemoryPeer, step: Step, code: ReplyCode) {
+    if step == Step::Open {
+        let close: connection::Close = peer.expect(0).await;
+        assert_eq!(close.reply_code, code);
+    }
+    peer.expect_end().await;
+}
+
 fn closed_at(error: &Error) -> (Step, &Closed) {
     match error.handshake() {
         Some(HandshakeError::Closed { step, closed }) => (*step, closed),
@@ -268,9 +277,7 @@ async fn server_that_does_not_speak_amqp() {
         for step in [Step::Credentials, Step::Open] {
             let (error, _) = failure(step, |mut peer| async move {
                 peer.send_bytes(bytes).await;
-                let close: connection::Close = peer.expect(0).await;
-                assert_eq!(close.reply_code, ReplyCode::FRAME_ERROR);
-                peer.expect_end().await;
+                expect_complaint(&mut peer, step, ReplyCode::FRAME_ERROR).await;
             })
             .await;
             let (at, closed) = closed_at(&error);
@@ -340,9 +347,7 @@ async fn server_that_says_something_else() {
                     payload: &payload,
                 };
                 peer.send_frame(frame).await;
-                let close: connection::Close = peer.expect(0).await;
-                assert_eq!(close.reply_code, ReplyCode::COMMAND_INVALID);
-                peer.expect_end().await;
+                expect_complaint(&mut peer, step, ReplyCode::COMMAND_INVALID).await;
             })
             .await;
             let (at, closed) = closed_at(&error);
@@ -350,9 +355,7 @@ async fn server_that_says_something_else() {
         }
         let (error, _) = failure(step, |mut peer| async move {
             peer.send(1, channel::OpenOk::default()).await;
-            let close: connection::Close = peer.expect(0).await;
-            assert_eq!(close.reply_code, ReplyCode::CHANNEL_ERROR);
-            peer.expect_end().await;
+            expect_complaint(&mut peer, step, ReplyCode::CHANNEL_ERROR).await;
         })
         .await;
         let violation = Violation::ChannelNotOpen(1);
