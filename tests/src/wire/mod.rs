@@ -83,6 +83,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         &self.transcript
     }
 
+    /// Keeps no transcript from now on: where memory is measured, it is not to be the test's.
+    pub fn forget_transcript(&mut self) {
+        self.transcript = Transcript::none();
+    }
+
     /// Sends any bytes. That the other side is gone is no failure here; it is the next [`Event`].
     ///
     /// # Panics

@@ -13,6 +13,7 @@ pub struct Transcript {
     began: Instant,
     entries: VecDeque<Entry>,
     dropped: usize,
+    kept: usize,
 }
 
 const KEPT: usize = 1000;
@@ -47,6 +48,15 @@ impl Transcript {
             began: Instant::now(),
             entries: VecDeque::new(),
             dropped: 0,
+            kept: KEPT,
+        }
+    }
+
+    /// One that keeps nothing.
+    pub(super) fn none() -> Self {
+        Self {
+            kept: 0,
+            ..Self::new()
         }
     }
 
@@ -63,9 +73,12 @@ impl Transcript {
     }
 
     fn push(&mut self, what: What) {
-        if self.entries.len() == KEPT {
+        if self.entries.len() >= self.kept {
             self.entries.pop_front();
             self.dropped += 1;
+        }
+        if self.kept == 0 {
+            return;
         }
         self.entries.push_back(Entry {
             at: self.began.elapsed(),
