@@ -1,7 +1,11 @@
 //! The suite against private RabbitMQ nodes, each with its profile: `private 3.10 4.0 -- ARGUMENT...`, where the
 //! arguments are those of amqp-conformance. `scripts/conformance` runs it.
 
+#[path = "../tests/common/operator.rs"]
+mod operator;
+
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use amqp_conformance::cli::{self, Arguments};
 use amqp_tests::{Broker, Version};
@@ -18,15 +22,21 @@ async fn main() -> std::io::Result<ExitCode> {
             eprintln!("RabbitMQ {version} is not known here: 3.10, 4.0, 4.3");
             return Ok(ExitCode::from(2));
         };
-        let broker = Broker::start(node).await;
+        let broker = Arc::new(Broker::start(node).await);
         let mut line = vec![
             "amqp-conformance".to_owned(),
             "--url".to_owned(),
             broker.uri(),
         ];
-        line.extend(["--profile".to_owned(), format!("rabbitmq-{version}")]);
+        line.extend([
+            "--hurt".to_owned(),
+            "--profile".to_owned(),
+            format!("rabbitmq-{version}"),
+        ]);
         line.extend(options.iter().skip(1).cloned());
-        let ran = cli::main(Arguments::parse_from(line), &mut std::io::stdout()).await?;
+        let operator = operator::operator(Arc::clone(&broker));
+        let arguments = Arguments::parse_from(line);
+        let ran = cli::main(arguments, Some(operator), &mut std::io::stdout()).await?;
         if ran != ExitCode::SUCCESS {
             code = ran;
         }

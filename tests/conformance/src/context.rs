@@ -134,8 +134,8 @@ impl Context {
         duration.mul_f64(self.factor)
     }
 
-    /// Has the operator do something to the broker: `raise-alarm`, `clear-alarm`, `close-connections`. Only checks that
-    /// [hurt](crate::check::Builder::hurts) may.
+    /// Has the operator do something to the broker: `raise-alarm`, `clear-alarm`, `close-connections` (all those on the
+    /// virtual host under test, with 320). Only checks that [hurt](crate::check::Builder::hurts) may.
     ///
     /// # Errors
     /// There is no operator (`--control`): unimplemented. Or the operator cannot.
@@ -146,7 +146,8 @@ impl Context {
                 "no operator",
             ));
         };
-        control.ask(what).await.map_err(|error| {
+        let vhost = self.target.vhost.to_string_lossy();
+        control.ask(what, &vhost).await.map_err(|error| {
             Failure::new(format_args!("the operator to {what}"), "operator failed").detail(error)
         })
     }

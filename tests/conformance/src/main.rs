@@ -7,5 +7,5 @@ use clap::Parser as _;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<ExitCode> {
-    cli::main(Arguments::parse(), &mut std::io::stdout()).await
+    cli::main(Arguments::parse(), None, &mut std::io::stdout()).await
 }

@@ -1,13 +1,21 @@
 //! What a run has found, for people and for programs.
 
+mod document;
+mod html;
+mod junit;
 mod text;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::check::Level;
-use crate::ending::Ended;
+use crate::ending::{Ended, Ending};
 use crate::verdict::Verdict;
 
+pub use document::{document, summary};
+pub use html::matrix;
+pub use junit::junit;
 pub use text::{failure, table};
 
 /// What became of a check.
@@ -48,6 +56,34 @@ pub struct CheckResult {
     pub transcript: String,
 }
 
+impl CheckResult {
+    /// The part of the check's name before the slash.
+    pub fn group(&self) -> &str {
+        self.check.split('/').next().unwrap_or(&self.check)
+    }
+
+    /// The check's name, and whether its bytes were sent one by one.
+    pub fn label(&self) -> String {
+        match self.chopped {
+            true => format!("{} (chopped)", self.check),
+            false => self.check.clone(),
+        }
+    }
+
+    /// What was found, in a line; empty for a check that passed.
+    pub fn summary(&self) -> String {
+        let found = self.found.as_ref().or(self.observed.as_ref());
+        let mut line = match (&self.expected, found) {
+            (Some(expected), Some(found)) => format!("expected {expected}, found {found}"),
+            (_, found) => found.cloned().unwrap_or_default(),
+        };
+        if let Some(reason) = &self.reason {
+            line.push_str(&format!(" ({reason})"));
+        }
+        line
+    }
+}
+
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -78,5 +114,37 @@ impl Report {
         self.results
             .iter()
             .filter(move |result| result.verdict.fails(strict))
+    }
+
+    /// The groups, in the order of the checks.
+    pub fn groups(&self) -> Vec<&str> {
+        let mut groups = Vec::new();
+        for result in &self.results {
+            if !groups.contains(&result.group()) {
+                groups.push(result.group());
+            }
+        }
+        groups
+    }
+
+    /// How the connections and channels of all checks ended, by kind: `40 as asked, 12 right code`.
+    pub fn closings(&self) -> String {
+        let mut kinds: BTreeMap<usize, (&str, usize)> = BTreeMap::new();
+        for ended in self.results.iter().flat_map(|result| &result.endings) {
+            let (at, name) = match ended.ending {
+                Ending::AsAsked => (0, "as asked"),
+                Ending::RightCode(_) => (1, "right code"),
+                Ending::WrongCode(_) => (2, "wrong code"),
+                Ending::Unclean => (3, "unclean"),
+                Ending::Reset => (4, "reset"),
+                Ending::NotEnded => (5, "not ended"),
+            };
+            kinds.entry(at).or_insert((name, 0)).1 += 1;
+        }
+        let kinds: Vec<String> = kinds
+            .into_values()
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        kinds.join(", ")
     }
 }

@@ -12,15 +12,8 @@ pub fn table(report: &Report) -> String {
     let mut header = vec!["group".to_owned(), "checks".to_owned()];
     header.extend(Verdict::ALL.map(|verdict| verdict.to_string()));
     table.set_header(header);
-    let mut groups: Vec<&str> = Vec::new();
-    for result in &report.results {
-        let group = group(&result.check);
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
-    for name in groups {
-        let of_group = |result: &CheckResult| group(&result.check) == name;
+    for name in report.groups() {
+        let of_group = |result: &CheckResult| result.group() == name;
         table.add_row(row(name, report, of_group));
     }
     table.add_row(row("all", report, |_| true));
@@ -42,15 +35,10 @@ fn row(name: &str, report: &Report, wanted: impl Fn(&CheckResult) -> bool) -> Ve
     row
 }
 
-fn group(check: &str) -> &str {
-    check.split('/').next().unwrap_or(check)
-}
-
 /// All about one result: rule, expectation, what came, transcript.
 pub fn failure(result: &CheckResult) -> String {
     let mut out = String::new();
-    let chopped = if result.chopped { " (chopped)" } else { "" };
-    let _ = writeln!(out, "{}: {}{chopped}", result.verdict, result.check);
+    let _ = writeln!(out, "{}: {}", result.verdict, result.label());
     let _ = writeln!(
         out,
         "  rule      {} [{}; {}]",
@@ -60,6 +48,7 @@ pub fn failure(result: &CheckResult) -> String {
         ("expected", &result.expected),
         ("found", &result.found),
         ("detail", &result.detail),
+        ("observed", &result.observed),
         ("reason", &result.reason),
     ];
     for (name, value) in lines {

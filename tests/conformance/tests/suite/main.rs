@@ -1,4 +1,9 @@
-//! The suite against private RabbitMQ nodes.
+//! The suite against private RabbitMQ nodes, and the program against what is none.
 
 mod brokers;
+#[path = "../common/operator.rs"]
+mod operator;
+mod program;
+mod repeated;
 mod support;
+mod targets;

@@ -5,6 +5,8 @@
 //! the same proxy when nothing is changed, and fail when it is. `cargo test --test wrong_brokers NAME` runs one.
 
 mod broker;
+#[path = "../common/operator.rs"]
+mod operator;
 mod proxy;
 mod trial;
 

@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use amqp_conformance::control::Control;
 use amqp_conformance::report::{self, CheckResult};
 use amqp_conformance::runner::{self, NOT_CLEANED_UP, Options, PANIC};
 use amqp_conformance::{Profile, Target, Verdict, checks};
 use amqp_tests::{Broker, Version};
 use libtest_mimic::Failed;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::broker::{Fault, WrongBroker, nothing};
+use crate::operator::operator;
 use crate::proxy;
 
 /// Short, because a wrong broker is often one that says nothing.
@@ -34,12 +38,12 @@ pub(crate) fn is_caught(wrong: &WrongBroker) -> Result<(), Failed> {
                 complaints.push(format!("{name}: no node is known to pass it"));
                 continue;
             };
-            let node = Broker::shared(version).await.address();
-            let right = run(name, node, nothing()).await;
+            let node = Node::of(name, version).await;
+            let right = run(name, &node, nothing()).await;
             if right.verdict.fails(true) {
                 complaints.push(format!("without the fault:\n{}", report::failure(&right)));
             }
-            let result = run(name, node, wrong.fault.clone()).await;
+            let result = run(name, &node, wrong.fault.clone()).await;
             if let Some(complaint) = not_caught(&result) {
                 complaints.push(format!("{complaint}:\n{}", report::failure(&result)));
             }
@@ -61,14 +65,54 @@ fn conforming(check: &str) -> Option<Version> {
     })
 }
 
-async fn run(name: &str, node: SocketAddr, fault: Fault) -> CheckResult {
-    let address = proxy::start(node, fault).await;
+/// What a check is held against.
+enum Node {
+    Shared(SocketAddr),
+    /// For checks that hurt, one at a time.
+    Hurt(MutexGuard<'static, Option<Arc<Broker>>>),
+}
+
+impl Node {
+    async fn of(check: &str, version: Version) -> Self {
+        static HURT: [Mutex<Option<Arc<Broker>>>; NODES.len()] =
+            [const { Mutex::const_new(None) }; NODES.len()];
+        let hurts = checks::all().iter().any(|it| it.name == check && it.hurts);
+        match NODES.iter().position(|it| *it == version) {
+            Some(at) if hurts => {
+                let mut node = HURT[at].lock().await;
+                if node.is_none() {
+                    *node = Some(Arc::new(Broker::start(version).await));
+                }
+                Self::Hurt(node)
+            }
+            _ => Self::Shared(Broker::shared(version).await.address()),
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Shared(address) => *address,
+            Self::Hurt(node) => node.as_ref().expect("it was just started").address(),
+        }
+    }
+
+    fn operator(&self) -> Option<Control> {
+        match self {
+            Self::Shared(_) => None,
+            Self::Hurt(node) => node.as_ref().map(Arc::clone).map(operator),
+        }
+    }
+}
+
+async fn run(name: &str, node: &Node, fault: Fault) -> CheckResult {
+    let address = proxy::start(node.address(), fault).await;
     let target = Target::parse(&format!("amqp://{address}")).expect("an address makes a URL");
     let check = checks::all().into_iter().find(|it| it.name == name);
     let check = Rc::new(check.expect("it was found before"));
     let options = Options {
         timeout_factor: TIMEOUT_FACTOR,
         hurt: true,
+        control: node.operator(),
         ..Options::default()
     };
     let mut results = runner::run(vec![check], &target, None, &options, |_| {}).await;
