@@ -5,5 +5,6 @@ mod brokers;
 mod operator;
 mod program;
 mod repeated;
+mod runner;
 mod support;
 mod targets;
