@@ -450,11 +450,12 @@ impl<P> Connection<P> {
     // ----- what goes to the peer -----
 
     fn send<M: MethodFields>(&mut self, method: &M) {
-        self.outgoing.write(|buf| {
+        self.outgoing.write_last(|buf| {
             frame::encode_method(0, method, buf).expect("methods of channel 0 are short");
         });
     }
 
+    /// The last method but for the answer to the peer's own close: channels go on receiving, and answer no more.
     fn send_close(&mut self, closed: &Closed) {
         let reply_text = closed.text.as_borrowed();
         self.send(&connection::Close {
@@ -462,6 +463,7 @@ impl<P> Connection<P> {
             reply_text,
             ..Default::default()
         });
+        self.outgoing.seal();
     }
 
     fn send_next_rpc(&mut self) {

@@ -191,6 +191,8 @@ pub(super) struct Outgoing {
     /// Above this many waiting bytes, publishes have to wait.
     limit: usize,
     frame_max: usize,
+    /// connection.close is in the stream: of methods, only what answers the peer's own close may follow.
+    sealed: bool,
 }
 
 impl Outgoing {
@@ -204,6 +206,7 @@ impl Outgoing {
             turns: VecDeque::new(),
             limit,
             frame_max: frame::FRAME_MIN_SIZE as usize,
+            sealed: false,
         }
     }
 
@@ -265,7 +268,7 @@ impl Outgoing {
     pub(super) fn frames(&mut self, backlog: &mut Backlog, write: impl FnOnce(&mut Vec<u8>)) {
         if backlog.is_empty() {
             self.write(write);
-        } else {
+        } else if !self.sealed {
             let grown = self.put_backlog(backlog, None, write);
             backlog.owed += grown;
             self.owed_backlogged += grown;
@@ -274,7 +277,19 @@ impl Outgoing {
 
     /// Puts frames in that belong to no channel's order, such as those of channel 0.
     pub(super) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if !self.sealed {
+            self.write_last(write);
+        }
+    }
+
+    /// The same for what may come after connection.close too.
+    pub(super) fn write_last(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.owed += self.put(write);
+    }
+
+    /// connection.close has been put in: what else is to be sent from now on is not.
+    pub(super) fn seal(&mut self) {
+        self.sealed = true;
     }
 
     fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {

@@ -175,8 +175,12 @@ impl<P> Connection<P> {
             }
             | State::Closed(_) => Arc::new(closed_by_server(close)),
         };
+        let said_hello = self.outgoing.handed_out() > 0;
         self.terminate(closed);
-        self.send(&connection::CloseOk {});
+        // Without our protocol header before it, an answer would be none.
+        if said_hello {
+            self.send(&connection::CloseOk {});
+        }
     }
 
     fn recv_close_ok(&mut self) -> Result<(), Violation> {

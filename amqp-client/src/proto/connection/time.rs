@@ -58,7 +58,7 @@ impl<P> Connection<P> {
         if self.heartbeat.is_due(now) {
             // Bytes that wait already will do as well, when the transport takes them.
             if self.outgoing.is_empty() {
-                self.outgoing.write(|buf| {
+                self.outgoing.write_last(|buf| {
                     frame::encode_heartbeat(buf).expect("a vector has room");
                 });
             }

@@ -369,3 +369,48 @@ fn a_large_message_goes_out_before_the_close() {
         Some("0 connection.close 200")
     );
 }
+
+#[test]
+fn nothing_follows_a_close_but_the_answer_to_the_servers() {
+    let provocations = [
+        // To a fault on it, the channel would be closed.
+        wire().ack(1, 7, false),
+        wire().channel_close(1, ReplyCode::NOT_FOUND, "no"),
+        wire().method(
+            1,
+            channel::Flow {
+                active: false,
+                ..Default::default()
+            },
+        ),
+        wire().method(
+            1,
+            basic::Cancel {
+                consumer_tag: text("c"),
+                ..Default::default()
+            },
+        ),
+        // What nobody wants would be given back.
+        wire().deliver(1, "nobody", 1),
+        // Behind this answer another request waits.
+        wire().method(1, basic::QosOk {}),
+    ];
+    for provocation in provocations {
+        let mut session = Session::open();
+        let id = session.channel();
+        for _ in 0..2 {
+            let request = session.conn.next_request();
+            let qos = basic::Qos::default();
+            session.view(id).call(request, &qos).expect("open");
+        }
+        assert_eq!(session.sent(), ["1 basic.qos"]);
+        close(&mut session);
+        assert_eq!(session.sent(), ["0 connection.close 200"]);
+        session.feed(provocation);
+        assert!(session.sent().is_empty());
+        session.feed(wire().connection_close(ReplyCode::CONNECTION_FORCED, "too"));
+        assert_eq!(session.sent(), ["0 connection.close-ok"]);
+        session.events();
+        session.assert_over();
+    }
+}

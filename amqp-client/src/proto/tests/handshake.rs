@@ -447,3 +447,15 @@ fn closing_during_it_ends_it() {
         assert!(session.events().is_empty() && session.sent().is_empty());
     }
 }
+
+#[test]
+fn nothing_is_said_before_the_protocol_header() {
+    let mut session = Session::new(options());
+    session.feed(wire().connection_close(ReplyCode::CONNECTION_FORCED, "no"));
+    assert!(matches!(
+        failure(&mut session),
+        HandshakeError::Closed { .. }
+    ));
+    assert!(session.sent().is_empty(), "an answer without the header");
+    session.assert_over();
+}
