@@ -222,14 +222,7 @@ impl Connection {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn closed(&self) -> Arc<Closed> {
-        let mut ended = self.core.shared.ended();
-        match ended.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(closed)) => closed.clone(),
-            // The sender lives in the state this handle shares.
-            Ok(None) | Err(_) => {
-                Arc::new(Closed::by_transport(crate::error::CloseCause::Abandoned))
-            }
-        }
+        self.core.shared.ended().await
     }
 
     /// Subscribes to what happens on the connection from now on; nothing, where it has ended. A subscriber that does not read in time is told how

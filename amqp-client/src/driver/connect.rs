@@ -363,7 +363,7 @@ where
             Ok(core)
         }
         Err(error) => {
-            let _ = core.shared.ended().wait_for(Option::is_some).await;
+            core.shared.ended().await;
             Err(error)
         }
     }

@@ -8,12 +8,12 @@ mod waiting;
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast};
 
 pub(crate) use self::consumers::ConsumerEnd;
 use self::consumers::ConsumerSlot;
@@ -33,14 +33,17 @@ const EVENTS_KEPT: usize = 256;
 /// The state of one connection, and how it ended once its task is gone.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    ended: watch::Sender<Option<Arc<Closed>>>,
+    ended: OnceLock<Arc<Closed>>,
+    /// Those who wait for it are woken in their order; those of a `watch` in any, by chance.
+    end: Notify,
 }
 
 impl Shared {
     pub(crate) fn new(conn: Connection<PublishKey>) -> Self {
         Shared {
             state: Mutex::new(State::new(conn)),
-            ended: watch::Sender::new(None),
+            ended: OnceLock::new(),
+            end: Notify::new(),
         }
     }
 
@@ -79,13 +82,22 @@ impl Shared {
     }
 
     /// The connection's task is gone.
-    pub(crate) fn end(&self, closed: Arc<Closed>) {
-        self.ended.send_replace(Some(closed));
+    pub(super) fn end(&self, closed: Arc<Closed>) {
+        // There is one task, and it goes once.
+        let _ = self.ended.set(closed);
+        self.end.notify_waiters();
     }
 
-    /// How the connection ended; resolves when its task is gone.
-    pub(crate) fn ended(&self) -> watch::Receiver<Option<Arc<Closed>>> {
-        self.ended.subscribe()
+    /// How the connection ended, when its task is gone.
+    pub(crate) async fn ended(&self) -> Arc<Closed> {
+        loop {
+            let end = self.end.notified();
+            // Whoever ends it after this look, notifies.
+            if let Some(closed) = self.ended.get() {
+                return closed.clone();
+            }
+            end.await;
+        }
     }
 }
 
