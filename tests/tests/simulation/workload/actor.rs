@@ -1,0 +1,179 @@
+//! Somebody who calls the client, and what all such have in common: names, choices, deadlines, changes of mind.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::random::Random;
+use crate::world::World;
+
+/// What a deadline may be missed by: clocks tick in milliseconds.
+pub(crate) const SLACK: Duration = Duration::from_millis(50);
+
+/// What nothing takes longer than in a calm simulation, where every deadline of the client's is longer. What takes
+/// longer was not woken.
+const CALM: Duration = Duration::from_secs(25);
+
+/// Somebody who calls the client.
+pub(crate) struct Actor {
+    pub(crate) world: Arc<World>,
+    pub(crate) random: Random,
+    name: String,
+}
+
+impl Actor {
+    pub(super) fn new(world: &Arc<World>, random: Random, name: String) -> Self {
+        Actor {
+            world: world.clone(),
+            random,
+            name,
+        }
+    }
+
+    /// Somebody who does a part of the work, on a task of its own.
+    pub(super) fn part(&mut self, name: String) -> Self {
+        Actor::new(
+            &self.world,
+            self.random.fork(),
+            format!("{}, {name}", self.name),
+        )
+    }
+
+    /// Does the work on a task of its own, which now and then lets others go first.
+    pub(super) fn spawn<F>(mut self, work: impl FnOnce(Actor) -> F) -> JoinHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let hesitating = Hesitating {
+            world: self.world.clone(),
+            random: self.random.fork(),
+            future: Box::pin(work(self)),
+        };
+        tokio::spawn(hesitating)
+    }
+
+    /// Waits some milliseconds, or not.
+    pub(super) async fn pause(&mut self, most: u64) {
+        if self.random.chance(600) {
+            tokio::time::sleep(self.random.millis(most)).await;
+        }
+    }
+
+    /// Waits for something that may last so long.
+    pub(super) async fn wait<F: Future>(
+        &mut self,
+        what: String,
+        bound: Duration,
+        future: F,
+    ) -> F::Output {
+        let waiting = self.world.waits(format!("{}: {what}", self.name));
+        let began = Instant::now();
+        let output = future.await;
+        drop(waiting);
+        self.world.note(format_args!("{}: {what}: done", self.name));
+        self.check_time(&what, bound, began.elapsed());
+        output
+    }
+
+    /// The same, or drops it before it is ready.
+    pub(super) async fn risky<F: Future>(
+        &mut self,
+        what: String,
+        bound: Duration,
+        future: F,
+    ) -> Option<F::Output> {
+        if !self.random.chance(self.world.plan.drops) {
+            return Some(self.wait(what, bound, future).await);
+        }
+        let polls = self.random.between(0, 3);
+        let dropping = match self.random.between(0, 2) {
+            0 => Dropping::Polled(polls),
+            1 => Dropping::Woken(polls),
+            _ => Dropping::After(self.random.millis(60)),
+        };
+        let what = format!("{what}, dropped when {dropping:?}");
+        let output = self.wait(what, bound, drop_when(dropping, future)).await;
+        if output.is_none() {
+            self.world.saw("future dropped");
+        }
+        output
+    }
+
+    fn check_time(&self, what: &str, bound: Duration, took: Duration) {
+        let bound = match bound {
+            Duration::MAX => return,
+            bound => bound + SLACK,
+        };
+        if took > bound {
+            let name = &self.name;
+            self.world.fault(format_args!(
+                "{name}: {what} took {took:?}, where {bound:?} are the limit"
+            ));
+        } else if self.world.plan.calm && took > CALM {
+            let name = &self.name;
+            self.world.fault(format_args!(
+                "{name}: {what} took {took:?}, though network and broker are fast: was somebody not woken?"
+            ));
+        }
+    }
+}
+
+/// When a future is dropped.
+#[derive(Debug, Clone, Copy)]
+enum Dropping {
+    /// After it was polled so often.
+    Polled(u64),
+    /// When it is woken after it was polled so often.
+    Woken(u64),
+    After(Duration),
+}
+
+async fn drop_when<F: Future>(when: Dropping, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let (mut left, at_wake) = match when {
+        Dropping::After(after) => return tokio::time::timeout(after, future).await.ok(),
+        Dropping::Polled(polls) => (polls, false),
+        Dropping::Woken(polls) => (polls + 1, true),
+    };
+    poll_fn(|cx| {
+        if left <= u64::from(at_wake) && left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        if at_wake && left == 0 {
+            // This is the wake.
+            return Poll::Ready(None);
+        }
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// A task that lets others go first, now and then.
+struct Hesitating {
+    world: Arc<World>,
+    random: Random,
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Future for Hesitating {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let yields = self.world.plan.yields;
+        if self.random.chance(yields) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.future.as_mut().poll(cx)
+    }
+}

@@ -1,0 +1,159 @@
+//! Channels in transaction mode: what was committed is in effect, what was not is not.
+
+use std::time::Duration;
+
+use amqp_client::codec::ShortStr;
+use amqp_client::error::CommitError;
+use amqp_client::{Channel, Message, Publication, Returned, TxChannel};
+
+use super::actor::Actor;
+use super::{calls, confirms};
+use crate::broker::{body, number_of};
+use crate::explain::Who;
+use crate::log::{PublishEnd, Published, Transacted, TxEnd};
+
+pub(super) async fn run(actor: &mut Actor, channel: Channel, who: Who) {
+    let world = actor.world.clone();
+    let plan = world.plan.clone();
+    let Some(token) = who.token else { return };
+    let what = format!("{}: tx.select on {token}", who.connection);
+    let mut channel = match actor
+        .risky(what, plan.deadlines.rpc, channel.tx_select())
+        .await
+    {
+        Some(Ok(channel)) => channel,
+        Some(Err(error)) => return who.explain_error(&world, "tx.select", &error),
+        None => return,
+    };
+    for _ in 0..actor.random.between(1, 3) {
+        if !transaction(actor, &mut channel, who).await {
+            break;
+        }
+    }
+    world.log().closing.insert(token);
+    let what = format!("{}: close channel {token}", who.connection);
+    if actor.random.chance(600)
+        && let Some(Err(error)) = actor
+            .risky(what, plan.deadlines.close, channel.close())
+            .await
+    {
+        who.explain_error(&world, "close", &error);
+    }
+}
+
+/// One transaction; whether others may follow.
+async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bool {
+    let world = actor.world.clone();
+    let Some(token) = who.token else { return false };
+    let (mut ids, mut unroutable) = (Vec::new(), Vec::new());
+    for _ in 0..actor.random.between(0, 5) {
+        actor.pause(10).await;
+        if actor.random.chance(300) {
+            calls::one(actor, channel, who).await;
+            continue;
+        }
+        let id = world.number();
+        let mut message = Message::new(body(id, actor.random.pick(&[8, 300, 5000])));
+        let mut routing_key = "queue";
+        let mandatory = actor.random.chance(300);
+        if mandatory {
+            message = message.mandatory();
+            routing_key = "nowhere";
+        }
+        let publication = Publication {
+            exchange: ShortStr::from_static("e"),
+            routing_key: ShortStr::from_static(routing_key),
+            message: message.clone(),
+        };
+        let what = format!("{}: publish {id} on {token}", who.connection);
+        let publishing = channel.publish("e", routing_key, message);
+        let bound = Duration::from_secs(30);
+        let end = match actor.risky(what, bound, publishing).await {
+            Some(Ok(())) => {
+                ids.push(id);
+                if mandatory {
+                    unroutable.push(id);
+                }
+                PublishEnd::Unconfirmed
+            }
+            Some(Err(error)) => {
+                confirms::not_sent(actor, &error, &publication, who);
+                PublishEnd::NotSent
+            }
+            None => PublishEnd::NotSent,
+        };
+        world.log().publishes.push(Published {
+            connection: who.connection,
+            token,
+            id: Some(id),
+            end,
+        });
+    }
+    let bound = world.plan.deadlines.rpc;
+    let end = if actor.random.chance(700) {
+        let what = format!("{}: commit on {token}", who.connection);
+        match actor.risky(what, bound, channel.commit()).await {
+            Some(Ok(committed)) => {
+                world.saw("committed");
+                TxEnd::Committed {
+                    returned: numbers(actor, who, &committed.returned),
+                }
+            }
+            Some(Err(CommitError::NotCommitted(error))) => {
+                who.explain_usage(&world, "commit", &error);
+                TxEnd::NotCommitted
+            }
+            Some(Err(CommitError::Refused(closed))) => {
+                who.explain(&world, "commit", &closed);
+                TxEnd::NotCommitted
+            }
+            Some(Err(CommitError::Unknown(_))) => TxEnd::Unknown,
+            Some(Err(error)) => {
+                who.fault(&world, format_args!("commit: {error}"));
+                TxEnd::Unknown
+            }
+            None => {
+                // Dropped once it was sent, it closes the channel.
+                world.log().closing.insert(token);
+                TxEnd::Unknown
+            }
+        }
+    } else {
+        let what = format!("{}: rollback on {token}", who.connection);
+        match actor.risky(what, bound, channel.rollback()).await {
+            Some(Ok(returned)) => {
+                world.saw("rolled back");
+                TxEnd::RolledBack {
+                    returned: numbers(actor, who, &returned),
+                }
+            }
+            Some(Err(error)) => {
+                who.explain_error(&world, "rollback", &error);
+                TxEnd::NotCommitted
+            }
+            None => {
+                world.log().closing.insert(token);
+                TxEnd::NotCommitted
+            }
+        }
+    };
+    let goes_on = matches!(end, TxEnd::Committed { .. } | TxEnd::RolledBack { .. });
+    world.log().transactions.push(Transacted {
+        token,
+        ids,
+        unroutable,
+        end,
+    });
+    goes_on
+}
+
+fn numbers(actor: &Actor, who: Who, returned: &[Returned]) -> Vec<u64> {
+    let bodies = returned
+        .iter()
+        .map(|returned| number_of(returned.publication.message.body()));
+    let numbers: Result<Vec<u64>, String> = bodies.collect();
+    numbers.unwrap_or_else(|error| {
+        who.fault(&actor.world, format_args!("a return: {error}"));
+        Vec::new()
+    })
+}
