@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -198,10 +200,15 @@ async fn check(
         chop: arguments.chop,
         hurt: arguments.hurt,
         control: arguments.control.clone().map(Control::program).or(control),
+        ..Options::default()
     };
     let report = run(arguments, &plan, checks, broker.name, &options).await;
     write_files(arguments, &report)?;
     print(arguments, &report, out)?;
+    if options.interrupted.get() {
+        writeln!(out, "interrupted: not all checks were run")?;
+        return Ok(ExitCode::FAILURE);
+    }
     Ok(match report.failures().next() {
         None => ExitCode::SUCCESS,
         Some(_) => ExitCode::FAILURE,
@@ -270,13 +277,16 @@ async fn run(
     let began = Instant::now();
     let profile = plan.profile.as_ref();
     let strict = arguments.strict;
-    let results = runner::run(checks, &plan.target, profile, options, |result| {
+    let run = runner::run(checks, &plan.target, profile, options, |result| {
         if result.verdict.fails(strict) {
             bar.println(format!("{}: {}", result.verdict, result.check));
         }
         bar.inc(1);
-    })
-    .await;
+    });
+    let results = tokio::select! {
+        results = run => results,
+        never = interrupt(&options.interrupted) => match never {},
+    };
     bar.finish_and_clear();
     Report {
         broker,
@@ -286,6 +296,14 @@ async fn run(
         seconds: began.elapsed().as_secs_f64(),
         results,
     }
+}
+
+/// Begins no further check once the user asks for the end: those that run clean up after themselves.
+async fn interrupt(interrupted: &Cell<bool>) -> Infallible {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        interrupted.set(true);
+    }
+    std::future::pending().await
 }
 
 /// On a terminal alone.

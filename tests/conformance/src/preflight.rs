@@ -86,14 +86,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// There is no broker, or none that lets us.
 pub async fn preflight(target: &Target, timeout_factor: f64) -> Result<Broker, Unfit> {
-    let context = Context::new(
-        Rc::new(target.clone()),
-        None,
-        Rc::new(Record::new()),
-        format!("amqp-conformance.{:08x}", rand::random::<u32>()),
-        false,
-        timeout_factor,
-    );
+    let context = context(target, timeout_factor);
     let patience = PATIENCE.mul_f64(timeout_factor);
     let mut connection = connect(&context, patience).await?;
     let start = greet(&context, &mut connection, patience).await?;
@@ -110,6 +103,29 @@ pub async fn preflight(target: &Target, timeout_factor: f64) -> Result<Broker, U
     Ok(Broker {
         name: name(&start.server_properties),
     })
+}
+
+/// Whether a broker answers the protocol header there.
+pub(crate) async fn answers(target: &Target, timeout_factor: f64) -> bool {
+    let context = context(target, timeout_factor);
+    let patience = PATIENCE.mul_f64(timeout_factor);
+    match connect(&context, patience).await {
+        Ok(mut connection) => connection.greet().await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+fn context(target: &Target, timeout_factor: f64) -> Context {
+    let prefix = format!("amqp-conformance.{:08x}", rand::random::<u32>());
+    let record = Rc::new(Record::new());
+    Context::new(
+        Rc::new(target.clone()),
+        None,
+        record,
+        prefix,
+        false,
+        timeout_factor,
+    )
 }
 
 async fn connect(context: &Context, patience: Duration) -> Result<Connection, Unfit> {

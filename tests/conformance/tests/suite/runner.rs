@@ -2,10 +2,12 @@
 
 use std::net::Ipv4Addr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use amqp_codec::{MethodId, ReplyCode, channel, queue};
 use amqp_conformance::Source::Spec;
+use amqp_conformance::control::Control;
 use amqp_conformance::ending::Ending;
 use amqp_conformance::report::CheckResult;
 use amqp_conformance::runner::{self, Options};
@@ -14,6 +16,7 @@ use amqp_tests::proxy::{self, Faults, Plan};
 use amqp_tests::{Broker, Proxy, Version};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::support::target;
 
@@ -81,6 +84,105 @@ async fn a_check_that_panics_or_hangs_costs_itself() {
             result.transcript
         );
     }
+}
+
+/// The broker dies of one check while others run: they run again once it is back, and only that one fails.
+#[tokio::test]
+async fn a_broker_that_crashes_costs_one_check() {
+    let broker = Arc::new(Broker::start(Version::V3_10).await);
+    let target = target(&broker).await;
+    broker.sync().await;
+    let operator = Control::new(move |_, _| {
+        let broker = Arc::clone(&broker);
+        async move {
+            broker.kill().await;
+            tokio::spawn(async move { broker.start_again().await });
+            Ok(())
+        }
+    });
+    let (killed, kill) = watch::channel(false);
+    let bystander = |name| {
+        let kill = kill.clone();
+        made_up(name, async move |cx| {
+            let mut client = cx.open_channel().await?;
+            let _ = kill.clone().wait_for(|killed| *killed).await;
+            client.barrier(1).await
+        })
+    };
+    let checks = vec![
+        bystander("x/before"),
+        made_up("x/kills", async move |cx| {
+            let mut client = cx.open_channel().await?;
+            cx.control("kill").await?;
+            killed.send_replace(true);
+            client.barrier(1).await
+        }),
+        bystander("x/beside"),
+        bystander("x/after"),
+    ];
+    let options = Options {
+        jobs: 3,
+        control: Some(operator),
+        ..Options::default()
+    };
+    let checks = checks.into_iter().map(Rc::new).collect();
+    let results = runner::run(checks, &target, None, &options, |_| {}).await;
+    let verdicts: Vec<Verdict> = results.iter().map(|it| it.verdict).collect();
+    let (passed, failed) = (Verdict::Passed, Verdict::Failed);
+    assert_eq!(verdicts, [passed, failed, passed, passed], "{results:#?}");
+}
+
+/// A broker that does not come back is not waited for with each check.
+#[tokio::test]
+async fn a_broker_that_is_gone_costs_the_rest_but_no_time() {
+    let broker = Arc::new(Broker::start(Version::V3_10).await);
+    let target = target(&broker).await;
+    let operator = Control::new(move |_, _| {
+        let broker = Arc::clone(&broker);
+        async move {
+            broker.kill().await;
+            Ok(())
+        }
+    });
+    let kills = made_up("x/kills", async |cx| cx.control("kill").await);
+    let others = (0..50).map(|_| made_up("x/other", async |cx| cx.open().await.map(drop)));
+    let checks = std::iter::once(kills).chain(others).map(Rc::new).collect();
+    let options = Options {
+        jobs: 1,
+        control: Some(operator),
+        restart: Duration::from_millis(300),
+        ..Options::default()
+    };
+    let began = std::time::Instant::now();
+    let results = runner::run(checks, &target, None, &options, |_| {}).await;
+    assert_eq!(results.len(), 51);
+    for result in &results[1..] {
+        assert_eq!(result.found.as_deref(), Some("connection refused"));
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// What runs goes to its end; nothing else is begun.
+#[tokio::test]
+async fn interrupted() {
+    let (_, target) = shared().await;
+    let options = Options {
+        jobs: 1,
+        ..Options::default()
+    };
+    let interrupted = Rc::clone(&options.interrupted);
+    let first = made_up("x/first", async move |cx| {
+        interrupted.set(true);
+        cx.open().await.map(drop)
+    });
+    let second = made_up("x/second", async |_| Ok(()));
+    let checks = vec![Rc::new(first), Rc::new(second)];
+    let results = runner::run(checks, &target, None, &options, |_| {}).await;
+    assert_eq!(verdicts(&results), [("x/first", Verdict::Passed, None)]);
 }
 
 /// However the check ends.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use amqp_conformance::control::Control;
 use amqp_conformance::report::{self, CheckResult};
@@ -113,6 +114,8 @@ async fn run(name: &str, node: &Node, fault: Fault) -> CheckResult {
         timeout_factor: TIMEOUT_FACTOR,
         hurt: true,
         control: node.operator(),
+        // It is not gone, it is wrong.
+        restart: Duration::ZERO,
         ..Options::default()
     };
     let mut results = runner::run(vec![check], &target, None, &options, |_| {}).await;

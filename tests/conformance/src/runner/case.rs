@@ -1,153 +1,38 @@
-//! Runs checks side by side, each in a task of its own and under its own deadline, and cleans up after each.
+//! One check, from its start to the last trace of it.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use amqp_codec::{exchange, queue};
 use futures_util::future::join_all;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::Run;
 use crate::check::Check;
 use crate::connection::Connection;
 use crate::context::Context;
-use crate::control::Control;
-use crate::ending::Ending;
+use crate::ending::{Ended, Ending};
 use crate::failure::Failure;
 use crate::profile::Profile;
 use crate::record::{Leftover, Record};
 use crate::report::CheckResult;
-use crate::target::Target;
 use crate::verdict::Verdict;
-
-/// How checks are run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How many at once.
-    pub jobs: usize,
-    /// What every deadline is multiplied with.
-    pub timeout_factor: f64,
-    /// Whether each check runs a second time with its bytes sent one by one.
-    pub chop: bool,
-    /// Whether checks that hurt a shared broker run too.
-    pub hurt: bool,
-    /// Who does to the broker what no client can.
-    pub control: Option<Control>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            jobs: 16,
-            timeout_factor: 1.0,
-            chop: false,
-            hurt: false,
-            control: None,
-        }
-    }
-}
 
 /// How long the connections of a check may take to close after it, and what it left behind to be deleted.
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
-/// Runs the checks and returns what became of them, in their order; `done` is told of each as it ends.
-///
-/// Checks that hurt run after all others, one at a time.
-pub async fn run(
-    checks: Vec<Rc<Check>>,
-    target: &Target,
-    profile: Option<&Profile>,
-    options: &Options,
-    mut done: impl FnMut(&CheckResult),
-) -> Vec<CheckResult> {
-    let run = Run {
-        id: format!("{:08x}", rand::random::<u32>()),
-        target: Rc::new(target.clone()),
-        options: options.clone(),
-    };
-    let mut cases = cases(checks, options);
-    let alone = cases.split_off(cases.partition_point(|case| !case.check.hurts));
-    let mut results = Vec::new();
-    for (cases, jobs) in [(cases, options.jobs.max(1)), (alone, 1)] {
-        let mut finished = |result: CheckResult| {
-            done(&result);
-            results.push(result);
-        };
-        run.side_by_side(cases, jobs, profile, &mut finished).await;
-    }
-    results.sort_by_key(|result| result.order);
-    results
-}
-
-/// How many cases there are: checks, twice those that are chopped too.
-pub fn count(checks: &[Rc<Check>], options: &Options) -> usize {
-    cases(checks.to_vec(), options).len()
-}
-
 /// One run of one check.
 #[derive(Debug, Clone)]
-struct Case {
-    order: usize,
-    check: Rc<Check>,
-    chop: bool,
-}
-
-/// Those that hurt come last.
-fn cases(checks: Vec<Rc<Check>>, options: &Options) -> Vec<Case> {
-    let chops: &[bool] = if options.chop {
-        &[false, true]
-    } else {
-        &[false]
-    };
-    let mut cases: Vec<Case> = checks
-        .into_iter()
-        .filter(|check| options.hurt || !check.hurts)
-        .flat_map(|check| chops.iter().map(move |chop| (Rc::clone(&check), *chop)))
-        .enumerate()
-        .map(|(order, (check, chop))| Case { order, check, chop })
-        .collect();
-    cases.sort_by_key(|case| case.check.hurts);
-    cases
-}
-
-/// What the cases of a run have in common.
-struct Run {
-    id: String,
-    target: Rc<Target>,
-    options: Options,
+pub(super) struct Case {
+    pub(super) order: usize,
+    pub(super) check: Rc<Check>,
+    pub(super) chop: bool,
 }
 
 impl Run {
-    async fn side_by_side(
-        &self,
-        cases: Vec<Case>,
-        jobs: usize,
-        profile: Option<&Profile>,
-        finished: &mut dyn FnMut(CheckResult),
-    ) {
-        let mut cases = cases.into_iter();
-        let tasks = LocalSet::new();
-        let drive = async {
-            let mut running = JoinSet::new();
-            loop {
-                while running.len() < jobs
-                    && let Some(case) = cases.next()
-                {
-                    running.spawn_local(self.case(case));
-                }
-                match running.join_next().await {
-                    None => return,
-                    Some(Ok(ran)) => finished(ran.into_result(profile)),
-                    // The check itself runs in a task within this one: there is nothing of it that could panic here.
-                    Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-                }
-            }
-        };
-        tasks.run_until(drive).await;
-    }
-
     /// Runs one check and cleans up after it.
-    fn case(&self, case: Case) -> impl Future<Output = Ran> + 'static {
+    pub(super) fn case(&self, case: Case) -> impl Future<Output = Ran> + 'static {
         let target = Rc::clone(&self.target);
         let (control, factor) = (self.options.control.clone(), self.options.timeout_factor);
         let prefix = format!("amqp-conformance.{}.{}", self.id, case.order);
@@ -263,17 +148,17 @@ pub const NOT_CLEANED_UP: &str = "not cleaned up";
 pub const PANIC: &str = "panic";
 
 /// What became of a case.
-struct Ran {
-    case: Case,
-    outcome: Result<(), Failure>,
+pub(super) struct Ran {
+    pub(super) case: Case,
+    pub(super) outcome: Result<(), Failure>,
     observed: Option<String>,
     transcript: String,
-    endings: Vec<crate::ending::Ended>,
+    endings: Vec<Ended>,
     took: Duration,
 }
 
 impl Ran {
-    fn into_result(self, profile: Option<&Profile>) -> CheckResult {
+    pub(super) fn into_result(self, profile: Option<&Profile>) -> CheckResult {
         let check = &self.case.check;
         let deviation = profile.and_then(|profile| profile.deviation(check.name));
         let failure = self.outcome.err();

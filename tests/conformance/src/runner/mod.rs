@@ -1,0 +1,184 @@
+//! Runs checks side by side, each in a task of its own and under its own deadline, and cleans up after each.
+
+mod case;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::Instant;
+
+use crate::check::Check;
+use crate::control::Control;
+use crate::preflight;
+use crate::profile::Profile;
+use crate::report::CheckResult;
+use crate::target::Target;
+
+use case::{Case, Ran};
+
+pub use case::{NOT_CLEANED_UP, PANIC};
+
+/// How checks are run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many at once.
+    pub jobs: usize,
+    /// What every deadline is multiplied with.
+    pub timeout_factor: f64,
+    /// Whether each check runs a second time with its bytes sent one by one.
+    pub chop: bool,
+    /// Whether checks that hurt a shared broker run too.
+    pub hurt: bool,
+    /// Who does to the broker what no client can.
+    pub control: Option<Control>,
+    /// How long a broker that has gone away may take to come back.
+    pub restart: Duration,
+    /// Once set, no further check is begun.
+    pub interrupted: Rc<Cell<bool>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            jobs: 16,
+            timeout_factor: 1.0,
+            chop: false,
+            hurt: false,
+            control: None,
+            restart: Duration::from_secs(60),
+            interrupted: Rc::default(),
+        }
+    }
+}
+
+/// Runs the checks and returns what became of them, in their order; `done` is told of each as it ends.
+///
+/// Checks that hurt run after all others, one at a time. When the broker goes away, those that ran at the time run again,
+/// one at a time and once it is back: whose doing it was shows then.
+pub async fn run(
+    checks: Vec<Rc<Check>>,
+    target: &Target,
+    profile: Option<&Profile>,
+    options: &Options,
+    mut done: impl FnMut(&CheckResult),
+) -> Vec<CheckResult> {
+    let run = Run {
+        id: format!("{:08x}", rand::random::<u32>()),
+        target: Rc::new(target.clone()),
+        options: options.clone(),
+        gone: Cell::new(false),
+    };
+    let mut results = Vec::new();
+    let mut finished = |ran: Ran| {
+        let result = ran.into_result(profile);
+        done(&result);
+        results.push(result);
+    };
+    let (hurting, others): (Vec<Case>, Vec<Case>) = cases(checks, options)
+        .into_iter()
+        .partition(|case| case.check.hurts);
+    let all = async {
+        run.all(others.into(), options.jobs.max(1), &mut finished)
+            .await;
+        run.all(hurting.into(), 1, &mut finished).await;
+    };
+    LocalSet::new().run_until(all).await;
+    results.sort_by_key(|result| result.order);
+    results
+}
+
+/// How many cases there are: checks, twice those that are chopped too.
+pub fn count(checks: &[Rc<Check>], options: &Options) -> usize {
+    cases(checks.to_vec(), options).len()
+}
+
+fn cases(checks: Vec<Rc<Check>>, options: &Options) -> Vec<Case> {
+    let chops: &[bool] = if options.chop {
+        &[false, true]
+    } else {
+        &[false]
+    };
+    checks
+        .into_iter()
+        .filter(|check| options.hurt || !check.hurts)
+        .flat_map(|check| chops.iter().map(move |chop| (Rc::clone(&check), *chop)))
+        .enumerate()
+        .map(|(order, (check, chop))| Case { order, check, chop })
+        .collect()
+}
+
+/// What the cases of a run have in common.
+struct Run {
+    id: String,
+    target: Rc<Target>,
+    options: Options,
+    /// The broker went away and has not come back: nobody waits for it any more.
+    gone: Cell<bool>,
+}
+
+impl Run {
+    /// Runs all cases, `jobs` at once, whatever they do to the broker.
+    async fn all(&self, mut cases: VecDeque<Case>, jobs: usize, finished: &mut dyn FnMut(Ran)) {
+        while !cases.is_empty() && !self.options.interrupted.get() {
+            let suspects = self.until_lost(&mut cases, jobs, finished).await;
+            for suspect in suspects {
+                self.wait_for_broker().await;
+                finished(self.case(suspect).await);
+                self.wait_for_broker().await;
+            }
+        }
+    }
+
+    /// Runs cases until there are no more, or the broker goes away: then returns those that failed with it.
+    async fn until_lost(
+        &self,
+        cases: &mut VecDeque<Case>,
+        jobs: usize,
+        finished: &mut dyn FnMut(Ran),
+    ) -> Vec<Case> {
+        let mut running = JoinSet::new();
+        let mut suspects = Vec::new();
+        loop {
+            while suspects.is_empty()
+                && running.len() < jobs
+                && !self.options.interrupted.get()
+                && let Some(case) = cases.pop_front()
+            {
+                running.spawn_local(self.case(case));
+            }
+            match running.join_next().await {
+                None => return suspects,
+                Some(Ok(ran)) => {
+                    let lost =
+                        ran.outcome.is_err() && (!suspects.is_empty() || !self.alive().await);
+                    match lost {
+                        true => suspects.push(ran.case),
+                        false => finished(ran),
+                    }
+                }
+                // The check itself runs in a task within this one: there is nothing of it that could panic here.
+                Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            }
+        }
+    }
+
+    /// Whether somebody answers there.
+    async fn alive(&self) -> bool {
+        self.gone.get() || preflight::answers(&self.target, self.options.timeout_factor).await
+    }
+
+    /// Waits until somebody answers there again, if that takes no longer than a broker takes to restart.
+    async fn wait_for_broker(&self) {
+        let deadline = Instant::now() + self.options.restart;
+        while !self.alive().await {
+            if Instant::now() >= deadline {
+                self.gone.set(true);
+            }
+            // Nobody tells when a port is open: it has to be asked for again and again.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
