@@ -72,6 +72,30 @@ fn method_header_bodies() {
     assert_eq!(content.into_body(), "hello");
 }
 
+/// The size counts all that is kept, be the body among it or apart.
+#[test]
+fn size_of_small_and_large() {
+    let strings_and_properties = b"exchangekey".len() + header(0).1[12..].len();
+    let small = vec![1; Assembler::<u8>::SMALL_BODY];
+    let large = vec![2; Assembler::<u8>::SMALL_BODY + 1];
+    for body in [&[][..], b"hello", &small, &large] {
+        let mut assembler = Assembler::default();
+        assembler.start(7, &[b"exchange", b"", b"key"]).unwrap();
+        let (header, payload) = header(body.len() as u64);
+        let at_header = assembler.header(&header, &payload, &limits()).unwrap();
+        let content = match at_header {
+            Some(content) => content,
+            None => assembler.body(body, None).unwrap().unwrap(),
+        };
+        assert_eq!(content.size(), strings_and_properties + body.len());
+        assert_eq!(content.body(), body);
+        assert_eq!(content.to_body(), body);
+        assert_eq!(content.clone().into_body(), body);
+        assert_eq!(content.string(2), b"key");
+        assert_eq!(content.encoded_properties(), &payload[12..]);
+    }
+}
+
 #[test]
 fn an_empty_body_has_no_frame() {
     let mut assembler = Assembler::new();

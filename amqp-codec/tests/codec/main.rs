@@ -8,4 +8,5 @@ mod roundtrip;
 mod strategies;
 mod strings;
 mod tables;
+mod values;
 mod vectors;

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use amqp_codec::{LongStr, ShortStr, TooLong, short};
+use amqp_codec::{EncodeError, LongStr, RawTable, ShortStr, TooLong, frame, short};
 
 #[test]
 fn length_of_short_strings() {
@@ -66,4 +66,44 @@ fn long_strings_on_the_wire() {
     text.encode(&mut wire).unwrap();
     assert_eq!(wire, b"\0\0\0\x03abc");
     assert_eq!(text.encoded_len(), 7);
+}
+
+/// What comes from elsewhere, and what compares with it.
+#[test]
+fn made_from_and_compared_with() {
+    for text in [
+        LongStr::from_static("text"),
+        "text".into(),
+        b"text".as_slice().into(),
+        b"text".to_vec().into(),
+        String::from("text").into(),
+        (&String::from("text")).into(),
+        Cow::from("text").into(),
+        Cow::from(String::from("text")).into(),
+        ShortStr::from_static("text").into(),
+    ] {
+        assert_eq!(text, "text");
+        assert_eq!(text.as_ref() as &[u8], b"text");
+        assert_ne!(text, "texts");
+        assert_eq!(*"text", *text.as_str().unwrap());
+        assert!(!text.is_empty());
+        assert_eq!(text.clone().into_owned().into_owned(), text);
+    }
+    let name = String::from("queue");
+    assert_eq!(ShortStr::try_from(name.as_str()).unwrap(), *"queue");
+    assert_eq!(ShortStr::from_static("queue").as_ref() as &[u8], b"queue");
+}
+
+/// Nothing is written of what does not fit its 32-bit length.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn lengths_beyond_32_bits() {
+    // Zeroes that nobody looks at take no memory.
+    let zeroes = vec![0; 1 << 32];
+    let mut wire = Vec::new();
+    let too_long = Err(EncodeError::TooLong { len: 1 << 32 });
+    assert_eq!(LongStr::from(&zeroes[..]).encode(&mut wire), too_long);
+    assert_eq!(RawTable::from_bytes(&zeroes).encode(&mut wire), too_long);
+    assert_eq!(frame::encode_body(1, &zeroes, &mut wire), too_long);
+    assert!(wire.is_empty());
 }
