@@ -250,12 +250,7 @@ fn plain(credentials: &Credentials) -> Result<Secret, AuthError> {
     if password.contains(&0) {
         return Err(AuthError::Nul("password"));
     }
-    let mut response = Vec::with_capacity(2 + username.len() + password.len());
-    response.push(0);
-    response.extend_from_slice(username);
-    response.push(0);
-    response.extend_from_slice(password);
-    Ok(Secret(response))
+    Ok(Secret([&[0], username, &[0], password].concat()))
 }
 
 /// The entries of a field table, without the length in front.

@@ -298,11 +298,9 @@ impl fmt::Display for OneLine<'_> {
 
 /// As much of a text as a short string holds, cut between characters.
 pub(crate) fn short_text(text: &str) -> ShortStr<'static> {
-    let mut end = text.len().min(ShortStr::MAX_LEN);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    ShortStr::try_from(text[..end].to_owned()).unwrap_or_default()
+    let longest = text.len().min(ShortStr::MAX_LEN);
+    let cut = (0..=longest).rev().find_map(|end| text.get(..end));
+    ShortStr::try_from(cut.unwrap_or_default().to_owned()).unwrap_or_default()
 }
 
 /// What a call asked for that cannot be: nothing was sent.
@@ -413,6 +411,7 @@ impl NotSent {
 impl PublishError {
     /// The publication is there: it is only taken when it was sent.
     #[cold]
+    #[expect(clippy::expect_used, reason = "no peer has a say in it")]
     pub(crate) fn new(reason: NotSent, unsent: Option<Publication>) -> Self {
         let publication = unsent.expect("what was not sent was not taken");
         PublishError {

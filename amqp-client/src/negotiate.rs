@@ -130,13 +130,14 @@ fn heartbeat(server: u16, ours: Heartbeat) -> u16 {
 
 impl Negotiated {
     /// After how much silence of ours a heartbeat is sent: half the interval. `None`: never.
+    #[expect(clippy::arithmetic_side_effects, reason = "two is not zero")]
     pub fn send_heartbeat_after(&self) -> Option<Duration> {
         self.interval().map(|interval| interval / 2)
     }
 
     /// After how much silence of the peer it counts as gone: two intervals. `None`: never.
     pub fn peer_gone_after(&self) -> Option<Duration> {
-        self.interval().map(|interval| interval * 2)
+        self.interval().map(|interval| interval.saturating_mul(2))
     }
 
     fn interval(&self) -> Option<Duration> {

@@ -145,6 +145,10 @@ pub struct Counts {
 
 impl Counts {
     /// How many publishes were settled.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "nobody lives to see 2^64 publishes"
+    )]
     pub fn settled(&self) -> u64 {
         self.acked + self.returned + self.nacked + self.unknown
     }
@@ -157,11 +161,11 @@ impl Counts {
     /// What was added since `earlier`.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
-            acked: self.acked - earlier.acked,
-            returned: self.returned - earlier.returned,
-            nacked: self.nacked - earlier.nacked,
-            unknown: self.unknown - earlier.unknown,
-            late: self.late - earlier.late,
+            acked: self.acked.saturating_sub(earlier.acked),
+            returned: self.returned.saturating_sub(earlier.returned),
+            nacked: self.nacked.saturating_sub(earlier.nacked),
+            unknown: self.unknown.saturating_sub(earlier.unknown),
+            late: self.late.saturating_sub(earlier.late),
         }
     }
 }

@@ -360,7 +360,8 @@ fn encode_bytes(bytes: &[u8]) -> String {
 /// Percent-decodes; `+` is a plus here, as in every URI that is not an HTML form.
 fn decode(text: &str, part: Part) -> Result<String, UriError> {
     let mut after_percent = text.split('%').skip(1).map(str::as_bytes);
-    if !after_percent.all(|rest| rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit)) {
+    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    if !after_percent.all(|rest| rest.get(..2).is_some_and(is_hex)) {
         return Err(UriError::PercentEncoding { part });
     }
     match percent_decode_str(text).decode_utf8() {

@@ -76,7 +76,9 @@ impl ConnectOptions {
         for (index, uri) in uris.enumerate() {
             let uri: Uri = uri.as_ref().parse()?;
             if !uri.differs_in_address_alone(&first) {
-                return Err(UriError::Differs { number: index + 2 });
+                return Err(UriError::Differs {
+                    number: index.saturating_add(2),
+                });
             }
             options
                 .addresses
