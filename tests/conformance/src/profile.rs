@@ -160,3 +160,50 @@ fn one_or_several<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Strin
         Either::Several(several) => several,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Source, check};
+
+    fn checks() -> Vec<Check> {
+        let made_up = |name| {
+            check(name)
+                .must(Source::Spec("none"), "made up")
+                .run(async |_| Ok(()))
+        };
+        vec![made_up("x/a"), made_up("x/b")]
+    }
+
+    fn parse(deviations: &str) -> Result<Profile, ProfileError> {
+        Profile::parse("p", &format!("broker = \"B\"\n{deviations}"), &checks())
+    }
+
+    #[test]
+    fn deviations_by_check() {
+        let profile = parse(
+            "[[deviation]]\ncheck = \"x/a\"\ninstead = \"silence\"\nreason = \"r\"\n\
+             [[deviation]]\ncheck = \"x/b\"\ninstead = [\"reset\", \"end of stream\"]\nreason = \"r\"",
+        );
+        let profile = profile.expect("a profile");
+        let covers =
+            |check: &str, found| profile.deviation(check).is_some_and(|it| it.covers(found));
+        assert!(covers("x/a", "silence"));
+        assert!(!covers("x/a", "silenc"));
+        assert!(covers("x/b", "reset") && covers("x/b", "end of stream"));
+        assert!(profile.deviation("x/c").is_none());
+    }
+
+    #[test]
+    fn what_is_no_profile() {
+        let one = "[[deviation]]\ncheck = \"x/a\"\ninstead = \"silence\"\nreason = \"r\"\n";
+        let twice = parse(&one.repeat(2));
+        assert!(matches!(twice, Err(ProfileError::Twice { check, .. }) if check == "x/a"));
+        let unknown = parse(&one.replace("x/a", "x/c"));
+        assert!(matches!(unknown, Err(ProfileError::UnknownCheck { check, .. }) if check == "x/c"));
+        let misspelt = parse(&one.replace("reason", "raison"));
+        assert!(matches!(misspelt, Err(ProfileError::Toml { .. })));
+        let missing = Profile::load("no/such/file", &checks());
+        assert!(matches!(missing, Err(ProfileError::NotFound { .. })));
+    }
+}

@@ -171,3 +171,60 @@ fn frames(bytes: &Bytes) -> (Vec<OwnedFrame>, &[u8]) {
     }
     (frames, rest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(lines: usize) -> String {
+        let record = Record::new();
+        for at in 0..lines {
+            record.note(1, &format!("line {at}."));
+        }
+        record.transcript()
+    }
+
+    #[test]
+    fn a_long_transcript_keeps_both_ends() {
+        assert!(!record(KEPT).contains("left out"));
+        let transcript = record(KEPT + 50);
+        assert_eq!(transcript.lines().count(), KEPT + 1);
+        assert!(transcript.contains("50 lines left out"));
+        for line in [0, KEPT / 2 - 1, KEPT / 2 + 50, KEPT + 49] {
+            assert!(transcript.contains(&format!("line {line}.")), "{line}");
+        }
+        for line in [KEPT / 2, KEPT / 2 + 49] {
+            assert!(!transcript.contains(&format!("line {line}.")), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        let record = Record::new();
+        record.note(1, &"ä".repeat(10 * LINE));
+        let transcript = record.transcript();
+        assert_eq!(transcript.trim_end().chars().count(), LINE + 3);
+    }
+
+    #[test]
+    fn frames_are_told_apart_and_the_rest_is_shown() {
+        let record = Record::new();
+        record.sent(1, &Bytes::from_static(b"AMQP\0\0\x09\x01"));
+        record.sent(
+            1,
+            &Bytes::from_static(b"\x08\0\0\0\0\0\0\xce\x08\0\0\0\0\0\0\xcenothing"),
+        );
+        let transcript = record.transcript();
+        let lines: Vec<&str> = transcript
+            .lines()
+            .filter_map(|line| line.split_once("1 > ").map(|(_, what)| what))
+            .collect();
+        let expected = [
+            "protocol header 0 0 9 1",
+            "heartbeat",
+            "heartbeat",
+            "7 bytes \"nothing\"",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

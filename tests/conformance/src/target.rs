@@ -131,3 +131,72 @@ impl std::fmt::Debug for Target {
         write!(f, "Target({self})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(url: &str) -> (String, String, String, String) {
+        let target = Target::parse(url).expect("a URL");
+        (
+            target.address.to_string(),
+            target.user,
+            target.password,
+            target.vhost.to_string(),
+        )
+    }
+
+    #[test]
+    fn parts_and_their_defaults() {
+        for (url, address, user, password, vhost) in [
+            ("amqp://127.0.0.1", "127.0.0.1:5672", "guest", "guest", "/"),
+            ("amqp://127.0.0.1/", "127.0.0.1:5672", "guest", "guest", "/"),
+            (
+                "amqp://127.0.0.1:1234/v",
+                "127.0.0.1:1234",
+                "guest",
+                "guest",
+                "v",
+            ),
+            (
+                "amqp://a%40b:c%3Ad@127.0.0.1/%2fx%2F",
+                "127.0.0.1:5672",
+                "a@b",
+                "c:d",
+                "/x/",
+            ),
+            ("amqp://a@[::1]:1/%2f", "[::1]:1", "a", "guest", "/"),
+        ] {
+            let expected = [address, user, password, vhost].map(str::to_owned);
+            assert_eq!(<[String; 4]>::from(parsed(url)), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_target() {
+        let error = |url: &str| Target::parse(url).expect_err(url);
+        assert!(matches!(error("127.0.0.1:5672"), TargetError::Url(_)));
+        assert!(matches!(error("amqps://127.0.0.1"), TargetError::Tls));
+        assert!(matches!(
+            error("amqp+ssl://127.0.0.1"),
+            TargetError::Scheme(_)
+        ));
+        assert!(matches!(
+            error("amqp://127.0.0.1/a/b"),
+            TargetError::Vhost(_)
+        ));
+        assert!(matches!(
+            error("amqp://127.0.0.1/%ff"),
+            TargetError::NotUtf8("virtual host")
+        ));
+        let long = format!("amqp://127.0.0.1/{}", "v".repeat(256));
+        assert!(matches!(error(&long), TargetError::Vhost(_)));
+    }
+
+    #[test]
+    fn the_password_is_not_shown() {
+        let target = Target::parse("amqp://user:secret@127.0.0.1/v").expect("a URL");
+        assert_eq!(target.to_string(), "user@127.0.0.1:5672 v");
+        assert!(!format!("{target:?}").contains("secret"));
+    }
+}

@@ -102,3 +102,76 @@ pub fn end(event: &Event) -> Result<(), Failure> {
         false => Err(Failure::unexpected("the end of the stream", event)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use amqp_codec::{basic, frame, short};
+
+    use super::*;
+
+    fn event(channel: u16, method: &impl amqp_codec::MethodFields) -> Event {
+        let mut bytes = Vec::new();
+        frame::encode_method(channel, method, &mut bytes).expect("the method fits a frame");
+        Event::Frame(OwnedFrame {
+            kind: frame::METHOD,
+            channel,
+            payload: bytes[7..bytes.len() - 1].to_vec().into(),
+        })
+    }
+
+    fn close(code: ReplyCode) -> channel::Close<'static> {
+        channel::Close {
+            reply_code: code,
+            reply_text: short!("because"),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_channel_error_has_the_channel_and_one_of_the_codes() {
+        let codes = Codes::from([ReplyCode::NOT_FOUND, ReplyCode::ACCESS_REFUSED]);
+        let not_found = event(1, &close(ReplyCode::NOT_FOUND));
+        assert!(channel_error(&not_found, 1, &codes).is_ok());
+        let failure = channel_error(&not_found, 2, &codes).expect_err("another channel");
+        assert_eq!(failure.found, "channel.close 404");
+        let failure = channel_error(&event(1, &close(ReplyCode::NOT_ALLOWED)), 1, &codes);
+        let failure = failure.expect_err("another code");
+        assert_eq!(failure.found, "channel.close 530");
+        let expected = "channel.close 404 NOT_FOUND or 403 ACCESS_REFUSED on channel 1";
+        assert_eq!(failure.expected, expected);
+        assert!(failure.detail.is_some_and(|it| it.contains("because")));
+    }
+
+    #[test]
+    fn a_connection_error_is_no_channel_error() {
+        let codes = Codes::from(ReplyCode::NOT_FOUND);
+        let of_channel = event(1, &close(ReplyCode::NOT_FOUND));
+        assert!(connection_error(&of_channel, &codes).is_err());
+        let of_connection = connection::Close {
+            reply_code: ReplyCode::NOT_FOUND,
+            ..Default::default()
+        };
+        assert!(connection_error(&event(0, &of_connection), &codes).is_ok());
+        assert!(channel_error(&event(0, &of_connection), 0, &codes).is_err());
+    }
+
+    #[test]
+    fn what_is_found_is_short_and_stable() {
+        let ack = |multiple| basic::Ack {
+            delivery_tag: 7,
+            multiple,
+            ..Default::default()
+        };
+        for (event, found) in [
+            (event(1, &ack(false)), "basic.ack 7"),
+            (event(1, &ack(true)), "basic.ack 7 multiple"),
+            (event(1, &basic::QosOk {}), "basic.qos-ok"),
+            (Event::End, "end of stream"),
+            (Event::Reset(std::io::ErrorKind::ConnectionReset), "reset"),
+            (Event::Silence(std::time::Duration::from_secs(1)), "silence"),
+        ] {
+            let failure = method::<channel::OpenOk>(&event, 1).expect_err("something else");
+            assert_eq!(failure.found, found);
+        }
+    }
+}
