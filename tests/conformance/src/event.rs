@@ -160,8 +160,18 @@ impl fmt::Display for OwnedFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let channel = self.channel;
         match self.decode() {
-            Ok(Frame::Method { method, .. }) => write!(f, "[{channel}] {method:?}"),
-            Ok(Frame::Header { header, .. }) => write!(f, "[{channel}] {header:?}"),
+            Ok(Frame::Method { method, .. }) => {
+                let fields = fields(&format!("{method:?}"));
+                write!(f, "[{channel}] {}{fields}", method.id())
+            }
+            Ok(Frame::Header { header, .. }) => {
+                let fields = fields(&format!("{:?}", header.properties));
+                let (class, size) = (header.class_id, header.body_size);
+                write!(
+                    f,
+                    "[{channel}] content header of class {class}, body of {size} bytes,{fields}"
+                )
+            }
             Ok(Frame::Body { payload, .. }) => {
                 let shown = &payload[..payload.len().min(32)];
                 let len = payload.len();
@@ -183,6 +193,29 @@ impl fmt::Display for OwnedFrame {
                 )
             }
         }
+    }
+}
+
+/// What is between the outermost braces of a struct's debug form, without what says nothing.
+fn fields(debug: &str) -> String {
+    const NOTHING: [&str; 5] = [
+        "reserved_1: 0",
+        "reserved_1: \"\"",
+        "reserved_2: \"\"",
+        "reserved_2: false",
+        "undefined_bits: 0",
+    ];
+    let (Some(start), Some(end)) = (debug.find('{'), debug.rfind('}')) else {
+        return String::new();
+    };
+    let said: Vec<&str> = debug[start + 1..end]
+        .split(", ")
+        .map(str::trim)
+        .filter(|field| !NOTHING.contains(field) && !field.ends_with(": None"))
+        .collect();
+    match said.is_empty() {
+        true => String::new(),
+        false => format!(" {}", said.join(", ")),
     }
 }
 

@@ -109,7 +109,7 @@ async fn files_and_failures() {
     );
     assert!(text.contains("basic.publish.immediate rule 01"), "{text}");
     assert!(
-        text.contains("< [0] ConnectionClose(Close { reply_code: ReplyCode(540"),
+        text.contains("< [0] connection.close reply_code: ReplyCode(540"),
         "{text}"
     );
 
@@ -127,7 +127,7 @@ async fn files_and_failures() {
     );
     assert!(xml.contains("<failure "), "{xml}");
     let transcript = read(&transcripts.join(format!("{immediate}.txt")));
-    assert!(String::from_utf8_lossy(&transcript).contains("> [1] BasicPublish"));
+    assert!(String::from_utf8_lossy(&transcript).contains("> [1] basic.publish "));
 
     let matrix = file("matrix.html");
     let (status, text) = program(&[

@@ -79,7 +79,7 @@ async fn a_check_that_panics_or_hangs_costs_itself() {
         let ended: Vec<Ending> = result.endings.iter().map(|it| it.ending).collect();
         assert_eq!(ended, [Ending::AsAsked], "{}", result.check);
         assert!(
-            result.transcript.contains("> [0] ConnectionClose("),
+            result.transcript.contains("> [0] connection.close "),
             "{}",
             result.transcript
         );
