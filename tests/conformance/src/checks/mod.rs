@@ -52,7 +52,13 @@
 mod basic_get;
 mod basic_publish;
 mod channel;
+mod exchange;
+mod field_table;
 mod handshake;
+mod properties;
+mod queue;
+mod queue_arguments;
+mod routing;
 
 use crate::check::Check;
 
@@ -63,6 +69,12 @@ pub fn all() -> Vec<Check> {
         channel::checks(),
         basic_publish::checks(),
         basic_get::checks(),
+        exchange::checks(),
+        field_table::checks(),
+        properties::checks(),
+        queue::checks(),
+        queue_arguments::checks(),
+        routing::checks(),
     ]
     .into_iter()
     .flatten()

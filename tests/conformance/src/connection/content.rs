@@ -134,6 +134,22 @@ impl Connection {
         }
     }
 
+    /// Gets all messages of a queue, acknowledged by that: their bodies in order, as text.
+    ///
+    /// # Errors
+    /// The broker refuses.
+    pub async fn drain(
+        &mut self,
+        channel: u16,
+        queue: impl AsRef<[u8]>,
+    ) -> Result<Vec<String>, Failure> {
+        let mut bodies = Vec::new();
+        while let Some(got) = self.get(channel, queue.as_ref()).await? {
+            bodies.push(String::from_utf8_lossy(&got.body).into_owned());
+        }
+        Ok(bodies)
+    }
+
     /// Consumes from a queue under this tag. With `no_ack` the broker wants no acknowledgements.
     ///
     /// # Errors
@@ -220,23 +236,36 @@ impl Connection {
         channel: u16,
         last: u64,
     ) -> Result<BTreeMap<u64, Confirm>, Failure> {
+        self.expect_confirms_after(channel, 0, last).await
+    }
+
+    /// As [`expect_confirms`](Self::expect_confirms), where the publishes up to `settled` had theirs before.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn expect_confirms_after(
+        &mut self,
+        channel: u16,
+        settled: u64,
+        last: u64,
+    ) -> Result<BTreeMap<u64, Confirm>, Failure> {
         let mut confirms = BTreeMap::new();
-        while (confirms.len() as u64) < last {
+        while (confirms.len() as u64) < last - settled {
             let event = self.next_on(channel).await;
             let (tag, multiple, confirm) = match event.method() {
                 Some(Method::BasicAck(it)) => (it.delivery_tag, it.multiple, Confirm::Ack),
                 Some(Method::BasicNack(it)) => (it.delivery_tag, it.multiple, Confirm::Nack),
                 _ => {
-                    let missing = last - confirms.len() as u64;
+                    let missing = last - settled - confirms.len() as u64;
                     let expected = format_args!("{missing} more confirms of {last}");
                     return Err(Failure::unexpected(expected, &event));
                 }
             };
-            if tag == 0 || tag > last {
-                let expected = format_args!("confirms for the publishes 1 to {last}");
+            if tag <= settled || tag > last {
+                let expected = format_args!("confirms for the publishes {} to {last}", settled + 1);
                 return Err(Failure::unexpected(expected, &event));
             }
-            for tag in if multiple { 1 } else { tag }..=tag {
+            for tag in if multiple { settled + 1 } else { tag }..=tag {
                 confirms.entry(tag).or_insert(confirm);
             }
         }
