@@ -105,14 +105,16 @@ pub async fn preflight(target: &Target, timeout_factor: f64) -> Result<Broker, U
     })
 }
 
-/// Whether a broker answers the protocol header there.
+/// Whether a broker opens a connection there: one that has just started answers the header before it is ready.
 pub(crate) async fn answers(target: &Target, timeout_factor: f64) -> bool {
     let context = context(target, timeout_factor);
     let patience = PATIENCE.mul_f64(timeout_factor);
-    match connect(&context, patience).await {
-        Ok(mut connection) => connection.greet().await.is_ok(),
-        Err(_) => false,
-    }
+    let opened = async {
+        let mut connection = connect(&context, patience).await.ok()?;
+        connection.handshake(&context.login()).await.ok()?;
+        connection.close().await.ok()
+    };
+    opened.await.is_some()
 }
 
 fn context(target: &Target, timeout_factor: f64) -> Context {

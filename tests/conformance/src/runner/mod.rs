@@ -165,12 +165,12 @@ impl Run {
         }
     }
 
-    /// Whether somebody answers there.
+    /// Whether the broker is there.
     async fn alive(&self) -> bool {
         self.gone.get() || preflight::answers(&self.target, self.options.timeout_factor).await
     }
 
-    /// Waits until somebody answers there again, if that takes no longer than a broker takes to restart.
+    /// Waits until the broker is there again, if that takes no longer than a broker takes to restart.
     async fn wait_for_broker(&self) {
         let deadline = Instant::now() + self.options.restart;
         while !self.alive().await {

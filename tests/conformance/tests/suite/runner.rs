@@ -16,7 +16,8 @@ use amqp_tests::proxy::{self, Faults, Plan};
 use amqp_tests::{Broker, Proxy, Version};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
 
 use crate::support::target;
 
@@ -92,11 +93,16 @@ async fn a_broker_that_crashes_costs_one_check() {
     let broker = Arc::new(Broker::start(Version::V3_10).await);
     let target = target(&broker).await;
     broker.sync().await;
+    let starting = Arc::new(Mutex::new(None::<JoinHandle<()>>));
     let operator = Control::new(move |_, _| {
-        let broker = Arc::clone(&broker);
+        let (broker, starting) = (Arc::clone(&broker), Arc::clone(&starting));
         async move {
+            let mut starting = starting.lock().await;
+            if let Some(started) = starting.take() {
+                started.await.map_err(|error| error.to_string())?;
+            }
             broker.kill().await;
-            tokio::spawn(async move { broker.start_again().await });
+            *starting = Some(tokio::spawn(async move { broker.start_again().await }));
             Ok(())
         }
     });
