@@ -11,6 +11,7 @@ use amqp_conformance::report::{self, CheckResult};
 use amqp_conformance::runner::{self, NOT_CLEANED_UP, Options, PANIC};
 use amqp_conformance::{Profile, Target, Verdict, checks};
 use amqp_tests::{Broker, Version};
+use futures_util::{StreamExt as _, stream};
 use libtest_mimic::Failed;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -20,6 +21,9 @@ use crate::proxy;
 
 /// Short, because a wrong broker is often one that says nothing; and for a machine that is busy otherwise.
 const TIMEOUT_FACTORS: [f64; 2] = [0.25, 1.0];
+
+/// How many of a broker's checks are run side by side.
+const AT_ONCE: usize = 6;
 
 /// The nodes, in the order in which they are asked; a check is held against the first that passes it.
 const NODES: [Version; 2] = [Version::V4_0, Version::V3_10];
@@ -33,17 +37,12 @@ pub(crate) fn is_caught(wrong: &WrongBroker) -> Result<(), Failed> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let mut complaints = Vec::new();
-        for name in &wrong.caught_by {
-            let Some(version) = conforming(name) else {
-                complaints.push(format!("{name}: no node is known to pass it"));
-                continue;
-            };
-            let node = Node::of(name, version).await;
-            if let Err(complaint) = holds(name, &node, &wrong.fault).await {
-                complaints.push(complaint);
-            }
-        }
+        let complaints: Vec<String> = stream::iter(&wrong.caught_by)
+            .map(|check| holds(check, &wrong.fault))
+            .buffer_unordered(AT_ONCE)
+            .filter_map(async |held| held.err())
+            .collect()
+            .await;
         match complaints.is_empty() {
             true => Ok(()),
             false => Err(complaints.join("\n").into()),
@@ -52,7 +51,11 @@ pub(crate) fn is_caught(wrong: &WrongBroker) -> Result<(), Failed> {
 }
 
 /// The check passes without the fault and fails with it, at the same patience.
-async fn holds(check: &str, node: &Node, fault: &Fault) -> Result<(), String> {
+async fn holds(check: &str, fault: &Fault) -> Result<(), String> {
+    let Some(version) = conforming(check) else {
+        return Err(format!("{check}: no node is known to pass it"));
+    };
+    let node = &Node::of(check, version).await;
     let mut complaint = String::new();
     for factor in TIMEOUT_FACTORS {
         let right = run(check, node, nothing(), factor).await;
