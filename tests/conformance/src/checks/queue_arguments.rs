@@ -147,7 +147,7 @@ fn expiry() -> Vec<Check> {
                 client.call::<queue::DeclareOk>(1, declare).await?;
                 // Declaring it again, even passively, counts as use: each wait is longer than the time it has.
                 for channel in 2..6 {
-                    client.expect_silence(cx.scaled(Duration::from_millis(600))).await?;
+                    client.expect_silence(Duration::from_millis(600)).await?;
                     client.open_channel(channel).await?;
                     let passive = queue::Declare {
                         queue: queue.clone(),

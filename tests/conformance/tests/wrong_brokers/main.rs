@@ -13,7 +13,13 @@ mod trial;
 mod basic_get;
 mod basic_publish;
 mod channel;
+mod exchange;
+mod field_table;
 mod handshake;
+mod properties;
+mod queue;
+mod queue_arguments;
+mod routing;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -54,6 +60,12 @@ fn brokers() -> Vec<WrongBroker> {
         channel::brokers(),
         basic_publish::brokers(),
         basic_get::brokers(),
+        exchange::brokers(),
+        routing::brokers(),
+        queue::brokers(),
+        queue_arguments::brokers(),
+        properties::brokers(),
+        field_table::brokers(),
     ]
     .into_iter()
     .flatten()
