@@ -1,6 +1,7 @@
 //! The suite against private RabbitMQ nodes, and the program against what is none.
 
 mod brokers;
+mod documents;
 #[path = "../common/operator.rs"]
 mod operator;
 mod program;

@@ -1,0 +1,33 @@
+//! What the repository says of the checks is what they are.
+
+use amqp_conformance::checks;
+
+/// A name is `GROUP/what-holds` in lower case, and nobody else's; all that people read of a check is there.
+#[test]
+fn every_check_is_complete() {
+    let checks = checks::all();
+    for (at, check) in checks.iter().enumerate() {
+        let name = check.name;
+        let allowed =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-./".contains(&byte);
+        assert!(
+            name.bytes().all(allowed) && name.matches('/').count() == 1,
+            "{name}"
+        );
+        assert!(
+            !checks[..at].iter().any(|it| it.name == name),
+            "{name} twice"
+        );
+        let parts = [check.rule, check.sends, check.expects];
+        assert!(parts.iter().all(|it| !it.is_empty()), "{name}: {parts:?}");
+        assert!(
+            !check.source.to_string().ends_with(", "),
+            "{name} has no source"
+        );
+    }
+}
+
+#[test]
+fn there_are_at_least_200_checks() {
+    assert!(checks::all().len() >= 200);
+}
