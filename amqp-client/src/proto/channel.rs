@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use amqp_codec::content::{self, Assembler};
+use amqp_codec::content::Assembler;
 use amqp_codec::{
     Limits, Method, MethodFields, MethodId, ReplyCode, ShortStr, basic, channel, confirm, frame, tx,
 };
@@ -322,22 +322,15 @@ impl<P> Channel<P> {
             mandatory: message.is_mandatory(),
             ..Default::default()
         };
-        let body = message.body();
-        let body_len = body.len() as u64;
-        let head_len = content::head_len(&publish, properties);
-        let head = |mut buf: &mut [u8]| {
-            match properties {
-                None => content::encode_publish(number, &publish, body_len, buf),
-                Some(properties) => {
-                    content::encode_head(number, &publish, properties, body_len, &mut buf)
-                }
-            }
-            .expect("headers were checked to fit a frame");
-        };
         let mark = seq.map(|seq| seq.0);
-        let start = shared
-            .outgoing
-            .content(number, &mut self.backlog, mark, head_len, head, body);
+        let start = shared.outgoing.content(
+            number,
+            &mut self.backlog,
+            mark,
+            &publish,
+            properties,
+            message.body(),
+        );
         let publication = unsent.take()?;
         match &mut self.mode {
             Mode::Confirm(tracker) => {

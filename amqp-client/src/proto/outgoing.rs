@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::IoSlice;
 
+use amqp_codec::basic::{self, Properties};
+use amqp_codec::content;
 use amqp_codec::frame::{self, FRAME_END, FRAME_OVERHEAD};
 use bytes::{Buf, Bytes};
 
@@ -315,49 +317,57 @@ impl Outgoing {
         grown
     }
 
-    /// Puts a message in: method and header frame, of `head_len` bytes, as written by `head`, and its body in
-    /// as many frames as it takes. Returns the offset of its first byte if that is known by now; otherwise
-    /// `mark` comes back from [`pump`](Self::pump) with it.
-    #[inline]
+    /// Puts a message in, its body in as many frames as it takes. Returns the offset of its first byte if that is
+    /// known by now; otherwise `mark` comes back from [`pump`](Self::pump) with it.
+    ///
+    /// That the method and the header fit a frame has been checked.
     pub(super) fn content(
         &mut self,
         channel: u16,
         backlog: &mut Backlog,
         mark: Option<u64>,
-        head_len: usize,
-        head: impl FnOnce(&mut [u8]),
+        publish: &basic::Publish<'_>,
+        properties: Option<&Properties<'_>>,
         body: &Bytes,
     ) -> Option<u64> {
         let one_frame = self.fits_a_frame(body.len());
-        if backlog.is_empty() && one_frame {
+        if backlog.is_empty() && one_frame && body.len() < SPLICE_FROM {
             let start = self.position();
-            let in_place = if body.len() < SPLICE_FROM {
-                &body[..]
-            } else {
-                &[]
-            };
-            self.put(|buf| write_content(buf, channel, head_len, head, in_place));
-            if in_place.is_empty() {
-                self.body_frame(channel, body);
-            }
+            let frame_max = self.frame_max as u32;
+            self.put(|buf| match properties {
+                None => content::encode_publish(channel, publish, body, buf),
+                Some(some) => content::encode(channel, publish, some, body, frame_max, buf)
+                    .expect("headers were checked to fit a frame"),
+            });
             return Some(start);
         }
-        let write = |buf: &mut Vec<u8>| write_content(buf, channel, head_len, head, &[]);
-        let start = if backlog.is_empty() {
-            let start = self.position();
-            self.put(write);
-            self.turns.push_back(channel);
-            Some(start)
-        } else {
-            self.put_backlog(backlog, mark, write);
-            None
+        let properties = properties.unwrap_or(&Properties::EMPTY);
+        let head = |buf: &mut Vec<u8>| {
+            content::encode_head(channel, publish, properties, body.len() as u64, buf)
+                .expect("headers were checked to fit a frame");
         };
+        if !backlog.is_empty() {
+            self.put_backlog(backlog, mark, head);
+            self.backlog_body(backlog, body);
+            return None;
+        }
+        let start = self.position();
+        self.put(head);
+        if one_frame {
+            self.body_frame(channel, body);
+        } else {
+            self.turns.push_back(channel);
+            self.backlog_body(backlog, body);
+        }
+        Some(start)
+    }
+
+    fn backlog_body(&mut self, backlog: &mut Backlog, body: &Bytes) {
         if !body.is_empty() {
             backlog.pieces.push_back(Piece::Body(body.clone()));
             backlog.bytes += body.len();
             self.backlogged += body.len();
         }
-        start
     }
 
     fn body_frame(&mut self, channel: u16, body: &Bytes) {
@@ -453,34 +463,6 @@ impl Outgoing {
     }
 }
 
-/// Adds the head and, if there is one, the only body frame of a message, with one growth of the buffer.
-#[inline]
-fn write_content(
-    buf: &mut Vec<u8>,
-    channel: u16,
-    head_len: usize,
-    head: impl FnOnce(&mut [u8]),
-    body: &[u8],
-) {
-    let start = buf.len();
-    let body_frame_len = if body.is_empty() {
-        0
-    } else {
-        body.len() + FRAME_OVERHEAD
-    };
-    buf.resize(start + head_len + body_frame_len, 0);
-    let (head_bytes, body_frame) = buf[start..].split_at_mut(head_len);
-    head(head_bytes);
-    if let Some((prefix, rest)) = body_frame.split_first_chunk_mut()
-        && let Some((end, payload)) = rest.split_last_mut()
-    {
-        // frame_max is 32 bits wide, so a body that fits a frame has a 32-bit length.
-        *prefix = frame::body_frame_prefix(channel, body.len() as u32);
-        payload.copy_from_slice(body);
-        *end = FRAME_END;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use amqp_codec::Limits;
@@ -508,6 +490,20 @@ mod tests {
         taken
     }
 
+    /// The bytes of a publish to the default exchange with an empty key and no properties, before its body.
+    const HEAD: usize = (4 + 5) + 14 + 2 * FRAME_OVERHEAD;
+
+    fn publish(
+        outgoing: &mut Outgoing,
+        channel: u16,
+        backlog: &mut Backlog,
+        mark: Option<u64>,
+        body: &Bytes,
+    ) -> Option<u64> {
+        let publish = basic::Publish::default();
+        outgoing.content(channel, backlog, mark, &publish, None, body)
+    }
+
     fn frames(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
         let limits = Limits::default();
         let mut frames = Vec::new();
@@ -528,26 +524,15 @@ mod tests {
             Bytes::from(vec![1u8; 12_000]),
             Bytes::from(vec![2u8; 7_000]),
         ];
+        let [of_one, of_two] = &bodies;
         assert_eq!(
-            outgoing.content(1, &mut one, Some(1), 0, |_| {}, &bodies[0]),
+            publish(&mut outgoing, 1, &mut one, Some(1), of_one),
             Some(0)
         );
-        assert_eq!(
-            outgoing.content(2, &mut two, Some(1), 0, |_| {}, &bodies[1]),
-            Some(0)
-        );
+        let start = Some(HEAD as u64);
+        assert_eq!(publish(&mut outgoing, 2, &mut two, Some(1), of_two), start);
         let small = Bytes::from_static(b"x");
-        assert_eq!(
-            outgoing.content(
-                1,
-                &mut one,
-                Some(7),
-                8,
-                |mut buf| frame::encode_heartbeat(&mut buf).expect("room"),
-                &small
-            ),
-            None
-        );
+        assert_eq!(publish(&mut outgoing, 1, &mut one, Some(7), &small), None);
 
         let mut started = Vec::new();
         while let Some(channel) = outgoing.next_turn(false) {
@@ -562,16 +547,22 @@ mod tests {
         assert_eq!(
             sizes,
             [
+                (1, 9),
+                (1, 14),
+                (2, 9),
+                (2, 14),
                 (1, 5000),
                 (2, 5000),
                 (1, 5000),
                 (2, 2000),
                 (1, 2000),
-                (0, 0),
+                (1, 9),
+                (1, 14),
                 (1, 1)
             ]
         );
-        assert_eq!(started, [(7, 12_000 + 7_000 + 5 * 8)]);
+        let before = 2 * HEAD + 12_000 + 7_000 + 5 * FRAME_OVERHEAD;
+        assert_eq!(started, [(7, before as u64)]);
         assert!(outgoing.is_empty() && one.is_empty() && two.is_empty());
         assert_eq!(outgoing.backlogged, 0);
     }
@@ -583,19 +574,19 @@ mod tests {
         let (mut large, mut small) = (Backlog::default(), Backlog::default());
         let body = Bytes::from(vec![1u8; PUMP_TARGET]);
         assert!(outgoing.has_room(&large, body.len()));
-        outgoing.content(1, &mut large, None, 8, |_| {}, &body);
+        publish(&mut outgoing, 1, &mut large, None, &body);
         // Its own channel waits, and so does another body of several frames; what fits a frame does not.
         assert!(!outgoing.has_room(&large, 1));
         assert!(!outgoing.has_room(&small, 5_001));
         assert!(outgoing.has_room(&small, 5_000));
         while outgoing.has_room(&small, 1_000) {
-            outgoing.content(2, &mut small, None, 8, |_| {}, &body.slice(..1_000));
+            publish(&mut outgoing, 2, &mut small, None, &body.slice(..1_000));
         }
-        assert!(outgoing.waiting() - large.bytes < 10_000 + 1_016);
+        assert!(outgoing.waiting() - large.bytes < 10_000 + HEAD + 1_008);
 
         // The batch is full of others, and still the large one has its turn, once a round.
         while outgoing.batch.remaining < PUMP_TARGET {
-            outgoing.content(2, &mut small, None, 8, |_| {}, &body.slice(..4_000));
+            publish(&mut outgoing, 2, &mut small, None, &body.slice(..4_000));
         }
         assert_eq!(outgoing.next_turn(false), None);
         assert_eq!(outgoing.next_turn(true), Some(1));

@@ -3,6 +3,7 @@
     reason = "lengths of what the caller holds in memory are added up, and taken apart again"
 )]
 
+use alloc::vec::Vec;
 use core::slice::Chunks;
 
 use bytes::BufMut;
@@ -66,15 +67,6 @@ pub fn encode<M: MethodFields>(
     Ok(())
 }
 
-/// How many bytes [`encode_head`] writes, or without properties [`encode_publish`].
-pub fn head_len(method: &impl MethodFields, properties: Option<&Properties<'_>>) -> usize {
-    let properties_len = properties.map_or(NO_PROPERTIES, Properties::encoded_len);
-    frame::method_frame_len(method) + FIXED + properties_len + FRAME_OVERHEAD
-}
-
-/// The bytes of a property list without properties: its flags.
-const NO_PROPERTIES: usize = 2;
-
 /// Writes the method and the content header alone, for a body that the caller puts on the wire itself, from where it is,
 /// in frames that begin with [`frame::body_frame_prefix`]. The frames' sizes are the caller's to check.
 ///
@@ -105,21 +97,14 @@ pub fn encode_head<M: MethodFields>(
     Ok(())
 }
 
-/// [`encode_head`] for what is sent most, a publish without properties: written out, in as few pieces as there are.
-///
-/// # Errors
-/// `buf` has no room: nothing is written.
+/// [`encode`] for what is sent most: a publish without properties, whose body fits one frame. Written out in as few
+/// pieces as there are. The frames' sizes are the caller's to check.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "of two short strings, each of 255 bytes at most"
+    reason = "short strings have 255 bytes at most, and the frames' sizes are the caller's to check"
 )]
-pub fn encode_publish(
-    channel: u16,
-    publish: &basic::Publish<'_>,
-    body_len: u64,
-    mut buf: &mut [u8],
-) -> Result<(), EncodeError> {
+pub fn encode_publish(channel: u16, publish: &basic::Publish<'_>, body: &[u8], buf: &mut Vec<u8>) {
     let basic::Publish {
         reserved_1,
         exchange,
@@ -128,10 +113,6 @@ pub fn encode_publish(
         immediate,
         undefined_bits,
     } = publish;
-    let (needed, room) = (head_len(publish, None), buf.len());
-    if needed > room {
-        return Err(EncodeError::NoRoom { needed, room });
-    }
     let (exchange, routing_key) = (exchange.as_bytes(), routing_key.as_bytes());
 
     let mut start = [0; PREFIX + 7];
@@ -142,24 +123,35 @@ pub fn encode_publish(
     start[PREFIX + 2..PREFIX + 4].copy_from_slice(&method.to_be_bytes());
     start[PREFIX + 4..PREFIX + 6].copy_from_slice(&reserved_1.to_be_bytes());
     start[PREFIX + 6] = exchange.len() as u8;
-    buf.put_slice(&start);
-    buf.put_slice(exchange);
-    buf.put_u8(routing_key.len() as u8);
-    buf.put_slice(routing_key);
+    buf.extend_from_slice(&start);
+    buf.extend_from_slice(exchange);
+    buf.push(routing_key.len() as u8);
+    buf.extend_from_slice(routing_key);
 
-    let mut end = [0; 1 + HEADER_START + NO_PROPERTIES + 1];
-    end[0] = u8::from(*mandatory) | (u8::from(*immediate) << 1) | (undefined_bits & 0xfc);
-    end[1..1 + HEADER_START].copy_from_slice(&header_start(
+    // From the method's bits to the first byte of the body.
+    let mut middle = [FRAME_END; HEADER_END + PREFIX];
+    middle[0] = u8::from(*mandatory) | (u8::from(*immediate) << 1) | (undefined_bits & 0xfc);
+    middle[1..1 + HEADER_START].copy_from_slice(&header_start(
         MethodId::BASIC_PUBLISH,
         channel,
-        FIXED + NO_PROPERTIES,
-        body_len,
+        FIXED + NO_PROPERTIES.len(),
+        body.len() as u64,
     ));
-    end[1 + HEADER_START + NO_PROPERTIES] = FRAME_END;
-    buf.put_slice(&end);
-    Ok(())
+    middle[1 + HEADER_START..HEADER_END - 1].copy_from_slice(&NO_PROPERTIES);
+    if body.is_empty() {
+        buf.extend_from_slice(&middle[..HEADER_END]);
+        return;
+    }
+    middle[HEADER_END..].copy_from_slice(&frame::body_frame_prefix(channel, body.len() as u32));
+    buf.extend_from_slice(&middle);
+    buf.extend_from_slice(body);
+    buf.push(FRAME_END);
 }
 
+/// A property list without properties: its flags.
+const NO_PROPERTIES: [u8; 2] = [0; 2];
+/// The method's bits, and all of the header frame behind them.
+const HEADER_END: usize = 1 + HEADER_START + NO_PROPERTIES.len() + 1;
 const HEADER_START: usize = 1 + PREFIX + FIXED;
 
 /// The end of the method's frame and the start of the header's, up to the properties, for one write: a growing buffer

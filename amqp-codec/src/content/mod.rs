@@ -7,5 +7,5 @@ mod encode;
 mod header;
 
 pub use assembler::{Assembler, Content, ContentError};
-pub use encode::{body_chunks, encode, encode_head, encode_publish, encoded_len, head_len};
+pub use encode::{body_chunks, encode, encode_head, encode_publish, encoded_len};
 pub use header::{Announced, ContentHeader};
