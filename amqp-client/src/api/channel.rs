@@ -14,10 +14,13 @@ use super::request::Call;
 use super::trace::channel_span;
 use super::{ConfirmChannel, Methods, TxChannel};
 use crate::config::Deadlines;
-use crate::driver::{Shared, State};
+use crate::driver::{Interest, Shared, State};
 use crate::error::{Closed, Error, Operation, PublishError, UsageError};
 use crate::message::{Message, Publication};
 use crate::proto::{ChannelId, ChannelView, ConfirmOptions, Reply, RequestId};
+
+/// A channel of a connection of ours.
+pub(super) type View<'a> = ChannelView<'a, Interest>;
 
 /// What all handles of a channel hold on to. When the last one goes, the channel closes.
 pub(crate) struct ChannelCore {
@@ -51,7 +54,7 @@ impl ChannelCore {
     /// Does something with the channel's state.
     pub(super) fn with<R>(
         &self,
-        act: impl FnOnce(&mut ChannelView<'_, usize>) -> Result<R, UsageError>,
+        act: impl FnOnce(&mut View<'_>) -> Result<R, UsageError>,
     ) -> Result<R, UsageError> {
         self.shared().with(|state| {
             let result = state
@@ -66,7 +69,7 @@ impl ChannelCore {
     pub(super) async fn call<R>(
         &self,
         method: MethodId,
-        send: impl FnOnce(&mut ChannelView<'_, usize>, RequestId) -> Result<(), UsageError>,
+        send: impl FnOnce(&mut View<'_>, RequestId) -> Result<(), UsageError>,
         pick: impl FnOnce(Reply) -> Option<R>,
     ) -> Result<R, Error> {
         let call = self.start_call(send, |_, _| {})?;
@@ -77,7 +80,7 @@ impl ChannelCore {
     /// Sends a synchronous method. `prepare` does what must be done before the answer can come.
     pub(super) fn start_call(
         &self,
-        send: impl FnOnce(&mut ChannelView<'_, usize>, RequestId) -> Result<(), UsageError>,
+        send: impl FnOnce(&mut View<'_>, RequestId) -> Result<(), UsageError>,
         prepare: impl FnOnce(&mut State, RequestId),
     ) -> Result<Call, UsageError> {
         let request = self.shared().with(|state| {
@@ -116,11 +119,8 @@ impl ChannelCore {
             .await
     }
 
-    async fn close_by(
-        &self,
-        close: impl FnOnce(&mut ChannelView<'_, usize>, RequestId),
-    ) -> Result<(), Error> {
-        let send = |view: &mut ChannelView<'_, usize>, request| {
+    async fn close_by(&self, close: impl FnOnce(&mut View<'_>, RequestId)) -> Result<(), Error> {
+        let send = |view: &mut View<'_>, request| {
             close(view, request);
             Ok(())
         };
@@ -215,7 +215,7 @@ impl Channel {
     /// # Cancel safety
     /// As [`confirm_select`](Self::confirm_select).
     pub async fn tx_select(self) -> Result<TxChannel, Error> {
-        let select = |view: &mut ChannelView<'_, usize>, request| view.select_tx(request);
+        let select = |view: &mut View<'_>, request| view.select_tx(request);
         self.methods
             .core()
             .call(MethodId::TX_SELECT, select, pick!(TxSelectOk))

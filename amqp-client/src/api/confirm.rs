@@ -5,20 +5,19 @@ use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use amqp_codec::{ShortStr, TooLong};
-use tracing::Level;
 
 use super::Methods;
 use super::channel::{ChannelCore, addressed};
 use super::trace::PublishSpan;
-use crate::driver::{PublishKey, State};
+use crate::driver::State;
 use crate::error::{Error, NotSent, Operation, PublishError};
 use crate::message::{Message, Publication};
 use crate::outcome::{Counts, Outcome};
-use crate::proto::{ConfirmStatus, PublishSeq};
+use crate::proto::{ChannelId, ConfirmStatus, PublishId, PublishSeq};
 
 /// A channel on which every publish has an [`Outcome`].
 ///
@@ -66,21 +65,24 @@ impl ConfirmChannel {
     /// # Cancel safety
     /// Dropped while it waits for room, nothing is sent. Once it has returned, the message is in the outgoing
     /// buffer, whole.
-    pub async fn publish<E, K>(
+    pub fn publish<E, K>(
         &self,
         exchange: E,
         routing_key: K,
         message: Message,
-    ) -> Result<Confirm, PublishError>
+    ) -> impl Future<Output = Result<Confirm, PublishError>>
     where
         E: TryInto<ShortStr<'static>>,
         K: TryInto<ShortStr<'static>>,
         TooLong: From<E::Error> + From<K::Error>,
     {
-        let mut unsent = Some(addressed(exchange, routing_key, message)?);
-        match self.publish_now(&mut unsent) {
-            Ok(confirm) => Ok(confirm),
-            Err(reason) => self.publish_when_room(reason, unsent).await,
+        // Made where it stays until it is sent: as an `async fn`, this would move message and address once more.
+        let mut addressed = addressed(exchange, routing_key, message).map(Some);
+        async move {
+            match addressed {
+                Ok(ref mut unsent) => self.publish_or_wait(unsent).await,
+                Err(error) => Err(error),
+            }
         }
     }
 
@@ -92,44 +94,36 @@ impl ConfirmChannel {
     /// # Cancel safety
     /// As [`publish`](Self::publish).
     pub async fn publish_again(&self, publication: Publication) -> Result<Confirm, PublishError> {
-        let mut unsent = Some(publication);
-        match self.publish_now(&mut unsent) {
-            Ok(confirm) => Ok(confirm),
-            Err(reason) => self.publish_when_room(reason, unsent).await,
-        }
+        self.publish_or_wait(&mut Some(publication)).await
     }
 
-    /// Publishes at once, or says what stands in the way and leaves the message where it is.
     #[inline]
-    fn publish_now(&self, unsent: &mut Option<Publication>) -> Result<Confirm, NotSent> {
+    async fn publish_or_wait(
+        &self,
+        unsent: &mut Option<Publication>,
+    ) -> Result<Confirm, PublishError> {
         let core = self.methods.core();
-        if tracing::level_enabled!(Level::TRACE) {
-            trace_publish(core, unsent);
-        }
         let span = PublishSpan::begin(core, unsent.as_ref());
-        let (key, seq) = try_once(core, unsent, &State::publish)?;
-        Ok(Confirm {
-            core: core.clone(),
-            key: Some(key),
-            seq,
-            span,
-        })
+        match try_once(core, unsent, &State::publish) {
+            Ok(seq) => Ok(Confirm::new(core, seq, span)),
+            Err(reason) => self.publish_when_room(reason, unsent.take(), span).await,
+        }
     }
 
     async fn publish_when_room(
         &self,
         reason: NotSent,
         unsent: Option<Publication>,
+        mut span: PublishSpan,
     ) -> Result<Confirm, PublishError> {
         let core = self.methods.core();
-        let span = PublishSpan::begin(core, unsent.as_ref());
-        let (key, seq) = wait_for_room(core, reason, unsent, self.wait, State::publish).await?;
-        Ok(Confirm {
-            core: core.clone(),
-            key: Some(key),
-            seq,
-            span,
-        })
+        match wait_for_room(core, reason, unsent, self.wait, State::publish).await {
+            Ok(seq) => Ok(Confirm::new(core, seq, span)),
+            Err(error) => {
+                span.refused();
+                Err(error)
+            }
+        }
     }
 
     /// Publishes a message if there is room in flight, and nobody waits for some already.
@@ -148,8 +142,15 @@ impl ConfirmChannel {
         TooLong: From<E::Error> + From<K::Error>,
     {
         let mut unsent = Some(addressed(exchange, routing_key, message)?);
-        self.publish_now(&mut unsent)
-            .map_err(|reason| PublishError::new(reason, unsent))
+        let core = self.methods.core();
+        let mut span = PublishSpan::begin(core, unsent.as_ref());
+        match try_once(core, &mut unsent, &State::publish) {
+            Ok(seq) => Ok(Confirm::new(core, seq, span)),
+            Err(reason) => {
+                span.refused();
+                Err(PublishError::new(reason, unsent))
+            }
+        }
     }
 
     /// Waits until everything that was published on the channel before this call has its outcome, and says
@@ -203,14 +204,19 @@ impl ConfirmChannel {
 /// Polled in part and dropped, it is dropped. Polled by reference, nothing is lost.
 #[must_use = "only the outcome says whether the broker has the message"]
 pub struct Confirm {
-    core: Arc<ChannelCore>,
     /// `None` once the outcome was taken.
-    key: Option<PublishKey>,
+    core: Option<Arc<ChannelCore>>,
     seq: PublishSeq,
     span: PublishSpan,
 }
 
 impl Confirm {
+    #[inline]
+    fn new(core: &Arc<ChannelCore>, seq: PublishSeq, span: PublishSpan) -> Self {
+        let core = Some(core.clone());
+        Confirm { core, seq, span }
+    }
+
     /// The publish's number on its channel: 1 for the first after confirm.select.
     pub fn sequence_number(&self) -> u64 {
         self.seq.0
@@ -222,32 +228,42 @@ impl Future for Confirm {
 
     /// # Panics
     /// If polled again after it was ready.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let key = self
-            .key
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let this = self.get_mut();
+        let core = this
+            .core
+            .as_ref()
             .expect("a confirm is not polled after it was ready");
-        let outcome = self.core.shared().lock().poll_outcome(key, cx.waker());
-        match outcome {
-            Some(outcome) => {
-                self.key = None;
-                self.span.end(&outcome);
-                if tracing::level_enabled!(Level::TRACE) {
-                    trace_outcome(&self, &outcome);
-                }
-                Poll::Ready(outcome)
-            }
-            None => Poll::Pending,
-        }
+        let polled = core
+            .shared()
+            .lock()
+            .poll_outcome(core.id, this.seq, cx.waker());
+        let outcome = ready!(polled);
+        this.span.end(core, this.seq, &outcome);
+        this.core = None;
+        Poll::Ready(outcome)
     }
 }
 
 impl Drop for Confirm {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            let wakes = self.core.shared().lock().drop_confirm(key, self.core.id);
-            wakes.into_iter().for_each(Waker::wake);
+        if let Some(core) = self.core.take() {
+            forget(&core, self.seq);
         }
     }
+}
+
+/// Nobody waits for the outcome any more.
+#[cold]
+fn forget(core: &ChannelCore, seq: PublishSeq) {
+    let id = PublishId {
+        channel: core.id,
+        seq,
+    };
+    let wakes = core.shared().lock().drop_confirm(id);
+    wakes.into_iter().for_each(Waker::wake);
 }
 
 /// Puts a message into the outgoing buffer with `put`, unless somebody waits for room already.
@@ -255,13 +271,13 @@ impl Drop for Confirm {
 pub(super) fn try_once<R>(
     core: &ChannelCore,
     unsent: &mut Option<Publication>,
-    put: &impl Fn(&mut State, usize, &mut Option<Publication>) -> Result<R, NotSent>,
+    put: &impl Fn(&mut State, ChannelId, usize, &mut Option<Publication>) -> Result<R, NotSent>,
 ) -> Result<R, NotSent> {
     let mut state = core.shared().lock();
     if let Some(reason) = state.why_queue(core.slot) {
         return Err(reason);
     }
-    let result = put(&mut state, core.slot, unsent)?;
+    let result = put(&mut state, core.id, core.slot, unsent)?;
     let task = state.take_parked();
     drop(state);
     if let Some(task) = task {
@@ -277,7 +293,7 @@ pub(super) async fn wait_for_room<R>(
     mut reason: NotSent,
     mut unsent: Option<Publication>,
     wait: Duration,
-    put: impl Fn(&mut State, usize, &mut Option<Publication>) -> Result<R, NotSent>,
+    put: impl Fn(&mut State, ChannelId, usize, &mut Option<Publication>) -> Result<R, NotSent>,
 ) -> Result<R, PublishError> {
     if let NotSent::Usage(_) = reason {
         return Err(PublishError::new(reason, unsent));
@@ -303,7 +319,7 @@ impl RoomWaiter<'_> {
         cx: &mut Context<'_>,
         reason: &mut NotSent,
         unsent: &mut Option<Publication>,
-        put: &impl Fn(&mut State, usize, &mut Option<Publication>) -> Result<R, NotSent>,
+        put: &impl Fn(&mut State, ChannelId, usize, &mut Option<Publication>) -> Result<R, NotSent>,
     ) -> Poll<Result<R, NotSent>> {
         let slot = self.core.slot;
         self.core.shared().with(|state| {
@@ -319,7 +335,7 @@ impl RoomWaiter<'_> {
                 }
                 return Poll::Pending;
             }
-            match put(state, slot, unsent) {
+            match put(state, self.core.id, slot, unsent) {
                 Err(why @ (NotSent::Full | NotSent::Blocked)) => {
                     *reason = why;
                     Poll::Pending
@@ -354,40 +370,6 @@ impl Drop for SettleWaiter<'_> {
             state.forget_settle_waiter(self.core.slot, key);
         }
     }
-}
-
-#[cold]
-fn trace_publish(core: &ChannelCore, unsent: &Option<Publication>) {
-    let Some(Publication {
-        exchange,
-        routing_key,
-        message,
-    }) = unsent
-    else {
-        return;
-    };
-    tracing::trace!(
-        target: "amqp_client::publish",
-        channel = core.id.number,
-        %exchange,
-        %routing_key,
-        message_id = ?message.properties().message_id,
-        mandatory = message.is_mandatory(),
-        body_size = message.body().len(),
-        "publish"
-    );
-}
-
-#[cold]
-fn trace_outcome(confirm: &Confirm, outcome: &Outcome) {
-    let channel = confirm.core.id.number;
-    let outcome = match outcome {
-        Outcome::Acked => "acked",
-        Outcome::Returned(_) => "returned",
-        Outcome::Nacked(_) => "nacked",
-        Outcome::Unknown { .. } => "unknown",
-    };
-    tracing::trace!(target: "amqp_client::publish", channel, seq = confirm.seq.0, outcome, "settled");
 }
 
 impl Deref for ConfirmChannel {

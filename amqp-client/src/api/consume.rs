@@ -11,14 +11,14 @@ use amqp_codec::{MethodId, ShortStr, Table, TooLong, Value, basic, short};
 use bytes::Bytes;
 use futures_core::Stream;
 
-use super::channel::{ChannelCore, pick};
+use super::channel::{ChannelCore, View, pick};
 use super::checked;
 use super::declare::{Refused, StreamOffset};
 use super::request::Call;
 use super::trace::process_span;
 use crate::driver::ConsumerEnd;
 use crate::error::{Closed, Error, Operation, UsageError};
-use crate::proto::{self, ChannelView, ConsumerId, DeliveryTag, Settle};
+use crate::proto::{self, ConsumerId, DeliveryTag, Settle};
 
 /// Where replies are sent that come straight to the channel that asked, without a queue (RabbitMQ: direct reply-to).
 ///
@@ -185,7 +185,7 @@ pub struct ConsumerError(#[source] pub Arc<Closed>);
 impl Consumer {
     pub(super) async fn start(core: &Arc<ChannelCore>, consume: Consume) -> Result<Self, Error> {
         let method = checked::consume(&consume)?;
-        let send = |view: &mut ChannelView<'_, usize>, request| view.consume(request, method);
+        let send = |view: &mut View<'_>, request| view.consume(request, method);
         let mut id = None;
         let call = core.start_call(send, |state, request| {
             state.add_consumer(
@@ -308,7 +308,7 @@ impl Consumer {
 
     fn start_cancel(&mut self) -> Result<Call, UsageError> {
         let tag = self.tag.clone();
-        let send = |view: &mut ChannelView<'_, usize>, request| view.cancel(request, tag);
+        let send = |view: &mut View<'_>, request| view.cancel(request, tag);
         self.core
             .start_call(send, |state, request| state.add_cancel(request, self.id))
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use amqp_codec::{MethodFields, MethodId, ReplyCode, ShortStr, Table, TooLong, basic};
 
-use super::channel::{ChannelCore, pick};
+use super::channel::{ChannelCore, View, pick};
 use super::checked::{self, short};
 use super::{
     Consume, Consumer, Delivery, ExchangeDeclare, Got, NoWait, QueueDeclare, QueueDelete,
     QueueInfo, Returns,
 };
 use crate::error::{Closed, Error, UsageError};
-use crate::proto::{ChannelId, ChannelView, DeliveryTag, Reply, Settle};
+use crate::proto::{ChannelId, DeliveryTag, Reply, Settle};
 
 /// The calls that [`Channel`](super::Channel), [`ConfirmChannel`](super::ConfirmChannel) and
 /// [`TxChannel`](super::TxChannel) have in common.
@@ -42,7 +42,7 @@ pub struct Methods {
 macro_rules! call {
     ($self:ident, $method:expr, $reply:ident) => {{
         let method = $method;
-        let send = |view: &mut ChannelView<'_, usize>, request| view.call(request, &method);
+        let send = |view: &mut View<'_>, request| view.call(request, &method);
         $self.core.call(id_of(&method), send, pick!($reply)).await
     }};
 }
@@ -380,7 +380,7 @@ impl Methods {
             no_ack,
             ..Default::default()
         };
-        let send = |view: &mut ChannelView<'_, usize>, request| view.get(request, &get);
+        let send = |view: &mut View<'_>, request| view.get(request, &get);
         let pick = |reply| match reply {
             Reply::Got(got) => Some(got),
             _ => None,

@@ -13,7 +13,7 @@ use super::channel::ChannelCore;
 use crate::error::Operation;
 use crate::message::Publication;
 use crate::outcome::Outcome;
-use crate::proto::{self, ChannelId};
+use crate::proto::{self, ChannelId, PublishSeq};
 
 /// The target of spans and events about single messages.
 macro_rules! message_target {
@@ -32,29 +32,47 @@ impl PublishSpan {
         if !tracing::level_enabled!(Level::DEBUG) {
             return PublishSpan(None);
         }
-        PublishSpan(unsent.and_then(|unsent| publish_span(core, unsent)))
+        PublishSpan(unsent.and_then(|unsent| begin_publish(core, unsent)))
     }
 
     /// The publish has its outcome.
     #[inline]
-    pub(super) fn end(&mut self, outcome: &Outcome) {
+    pub(super) fn end(&mut self, core: &ChannelCore, seq: PublishSeq, outcome: &Outcome) {
+        if self.0.is_some() || tracing::level_enabled!(Level::TRACE) {
+            end_publish(self.0.take(), core, seq, outcome);
+        }
+    }
+
+    /// It was not sent.
+    pub(super) fn refused(&mut self) {
         if let Some(span) = self.0.take() {
-            end_publish(&span, outcome);
+            span.record("outcome", "refused");
+            span.record("error.type", "refused");
         }
     }
 }
 
 #[cold]
-fn publish_span(core: &ChannelCore, publication: &Publication) -> Option<Box<Span>> {
-    if !tracing::enabled!(target: message_target!(), Level::DEBUG) {
-        return None;
-    }
+fn begin_publish(core: &ChannelCore, publication: &Publication) -> Option<Box<Span>> {
     let Publication {
         exchange,
         routing_key,
         message,
     } = publication;
     let properties = message.properties();
+    tracing::trace!(
+        target: message_target!(),
+        channel = core.id.number,
+        %exchange,
+        %routing_key,
+        message_id = ?properties.message_id,
+        mandatory = message.is_mandatory(),
+        body_size = message.body().len(),
+        "publish"
+    );
+    if !tracing::enabled!(target: message_target!(), Level::DEBUG) {
+        return None;
+    }
     let destination = Destination {
         exchange,
         routing_key,
@@ -81,17 +99,21 @@ fn publish_span(core: &ChannelCore, publication: &Publication) -> Option<Box<Spa
 }
 
 #[cold]
-fn end_publish(span: &Span, outcome: &Outcome) {
+fn end_publish(span: Option<Box<Span>>, core: &ChannelCore, seq: PublishSeq, outcome: &Outcome) {
     let name = match outcome {
         Outcome::Acked => "acked",
         Outcome::Returned(_) => "returned",
         Outcome::Nacked(_) => "nacked",
         Outcome::Unknown { .. } => "unknown",
     };
-    span.record("outcome", name);
-    if !outcome.is_acked() {
-        span.record("error.type", name);
+    if let Some(span) = span {
+        span.record("outcome", name);
+        if !outcome.is_acked() {
+            span.record("error.type", name);
+        }
     }
+    let (channel, seq) = (core.id.number, seq.0);
+    tracing::trace!(target: message_target!(), channel, seq, outcome = name, "settled");
 }
 
 /// One incarnation of a channel, within its connection's span.

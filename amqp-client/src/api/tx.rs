@@ -7,12 +7,12 @@ use amqp_codec::{MethodId, ShortStr, TooLong};
 use tracing::Instrument;
 
 use super::Methods;
-use super::channel::{addressed, publish_unconfirmed};
+use super::channel::{View, addressed, publish_unconfirmed};
 use super::trace::rpc_span;
 use crate::error::{CommitError, Error, Operation, PublishError};
 use crate::message::Message;
 use crate::outcome::Returned;
-use crate::proto::{ChannelView, Reply};
+use crate::proto::Reply;
 
 /// A channel whose publishes and acks take effect at [`commit`](Self::commit).
 ///
@@ -69,7 +69,7 @@ impl TxChannel {
     /// Dropping the future closes the channel, and nobody knows whether the transaction is in effect.
     pub async fn commit(&mut self) -> Result<Committed, CommitError> {
         let core = self.methods.core();
-        let send = |view: &mut ChannelView<'_, usize>, request| view.commit(request);
+        let send = |view: &mut View<'_>, request| view.commit(request);
         let call = core
             .start_call(send, |_, _| {})
             .map_err(CommitError::NotCommitted)?;
@@ -96,7 +96,7 @@ impl TxChannel {
     /// # Cancel safety
     /// Dropping the future closes the channel; nothing of the transaction is in effect.
     pub async fn rollback(&mut self) -> Result<Vec<Returned>, Error> {
-        let send = |view: &mut ChannelView<'_, usize>, request| view.rollback(request);
+        let send = |view: &mut View<'_>, request| view.rollback(request);
         let pick = |reply| match reply {
             Reply::RolledBack(returned) => Some(returned),
             _ => None,

@@ -12,4 +12,4 @@ mod task;
 mod tls;
 
 pub(crate) use connect::{connect, open_over};
-pub(crate) use state::{ConsumerEnd, PublishKey, Shared, State};
+pub(crate) use state::{ConsumerEnd, Interest, Shared, State};

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, broadcast};
 
 pub(crate) use self::consumers::ConsumerEnd;
 use self::consumers::ConsumerSlot;
-use self::publishes::PublishSlot;
+pub(crate) use self::publishes::Interest;
 use self::requests::RequestSlot;
 use self::returns::ReturnsQueue;
 use self::waiting::{RoomWaiter, SettleWaiter};
@@ -25,7 +25,7 @@ use super::ids::IdMap;
 use crate::api;
 use crate::error::{CloseCause, Closed, HandshakeError, OneLine, UsageError};
 use crate::outcome::{Counts, Outcome};
-use crate::proto::{ChannelId, Connection, ConsumerId, Event, RequestId};
+use crate::proto::{ChannelId, Connection, ConsumerId, Event, PublishId, RequestId};
 
 /// How many events wait for a subscriber that does not read before it is told that it lags.
 const EVENTS_KEPT: usize = 256;
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(conn: Connection<PublishKey>) -> Self {
+    pub(crate) fn new(conn: Connection<Interest>) -> Self {
         Shared {
             state: Mutex::new(State::new(conn)),
             ended: OnceLock::new(),
@@ -125,9 +125,16 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.0.dead.is_empty() {
-            let dead = std::mem::take(&mut self.0.dead);
-            MutexGuard::unlocked(&mut self.0, || drop(dead));
+            self.drop_dead();
         }
+    }
+}
+
+impl Locked<'_> {
+    #[cold]
+    fn drop_dead(&mut self) {
+        let dead = std::mem::take(&mut self.0.dead);
+        MutexGuard::unlocked(&mut self.0, || drop(dead));
     }
 }
 
@@ -137,16 +144,14 @@ fn wake_all(wakes: Vec<Waker>) {
     }
 }
 
-/// Where the outcome of a publish is waited for.
-pub(crate) type PublishKey = usize;
-
 pub(crate) struct State {
-    pub(crate) conn: Connection<PublishKey>,
+    pub(crate) conn: Connection<Interest>,
     /// Wakers to be dropped when the state is not locked any more.
     dead: Vec<Waker>,
-    publishes: Slab<PublishSlot>,
-    /// Empty, and kept for its memory: publishes that were settled, on the way to their slots.
-    settled: Vec<(PublishKey, Outcome)>,
+    /// Empty, and kept for its memory: publishes that were settled, on the way to those who wait.
+    settled: Vec<(PublishId, Interest, Outcome)>,
+    /// The outcomes of publishes, other than acked, that were not asked for yet.
+    outcomes: IdMap<PublishId, Outcome>,
     requests: IdMap<RequestId, RequestSlot>,
     /// The cancels that are not answered yet: they take effect whoever waits for their answer.
     cancels: IdMap<RequestId, ConsumerId>,
@@ -183,12 +188,12 @@ pub(crate) struct ChannelSlot {
 }
 
 impl State {
-    fn new(conn: Connection<PublishKey>) -> Self {
+    fn new(conn: Connection<Interest>) -> Self {
         State {
             conn,
             dead: Vec::new(),
-            publishes: Slab::new(),
             settled: Vec::new(),
+            outcomes: IdMap::default(),
             requests: IdMap::default(),
             cancels: IdMap::default(),
             channels: Slab::new(),
@@ -227,12 +232,9 @@ impl State {
         self.wake_awaited(wakes);
     }
 
-    fn hand_out(&mut self, event: Event<PublishKey>, wakes: &mut Vec<Waker>) {
+    fn hand_out(&mut self, event: Event<Interest>, wakes: &mut Vec<Waker>) {
         match event {
-            Event::Settled(key, outcome) => {
-                self.settled.push((key, outcome));
-                self.hand_out_settled(wakes);
-            }
+            Event::Settled(id, interest, outcome) => self.settled(id, interest, outcome, wakes),
             Event::Delivered(consumer, delivery) => self.delivered(consumer, delivery, wakes),
             Event::Reply(request, result) => {
                 if let (Some(consumer), Ok(_)) = (self.cancels.remove(&request), &result) {

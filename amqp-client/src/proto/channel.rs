@@ -19,12 +19,12 @@ use super::ConfirmOptions;
 use super::confirm::{ConfirmTracker, PublishSeq};
 use super::consumers::Consumers;
 use super::delivery::{DeliveryHead, Settle};
-use super::event::{ChannelId, ConsumerId, Event, Events, Reply, RequestError};
+use super::event::{ChannelId, ConsumerId, Event, Events, Keep, Reply, RequestError};
 use super::outgoing::{Backlog, Outgoing};
 use super::rpc::{Abandoned, RequestId, Rpc, RpcQueue};
 use super::transaction::Transaction;
 use super::view::ConfirmStatus;
-use crate::error::{CloseCause, Closed, Violation};
+use crate::error::{CloseCause, Closed, UsageError, Violation};
 use crate::message::Publication;
 use crate::outcome::Counts;
 
@@ -93,7 +93,7 @@ pub(super) enum Next {
     Free,
 }
 
-impl<P> Mode<P> {
+impl<P: Keep> Mode<P> {
     fn counts(&self) -> Counts {
         match self {
             Mode::Confirm(tracker) => tracker.counts(),
@@ -102,7 +102,7 @@ impl<P> Mode<P> {
     }
 }
 
-impl<P> Channel<P> {
+impl<P: Keep> Channel<P> {
     /// Asks the server for the channel.
     pub(super) fn open(id: ChannelId, request: RequestId, shared: &mut Shared<'_, P>) -> Self {
         let mut channel = Channel {
@@ -125,6 +125,25 @@ impl<P> Channel<P> {
 
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Open) && self.close_when_settled.is_none()
+    }
+
+    /// Why nothing can be asked of it.
+    #[cold]
+    pub(super) fn not_open(&self) -> UsageError {
+        match &self.state {
+            State::Closing { closed, .. } => UsageError::ChannelClosed(closed.clone()),
+            State::Open | State::Opening => UsageError::NoChannel,
+        }
+    }
+
+    /// Whether its mode takes publishes without confirms now.
+    #[inline(never)]
+    pub(super) fn takes_unconfirmed(&self) -> bool {
+        match &self.mode {
+            Mode::Plain => true,
+            Mode::Selecting(_) | Mode::Confirm(_) => false,
+            Mode::Tx(transaction) => !transaction.is_ending(),
+        }
     }
 
     /// Whether publishes on it wait for their outcome.
@@ -297,7 +316,8 @@ impl<P> Channel<P> {
 
     // ----- publishing -----
 
-    /// Takes a message and puts it in the outgoing buffer, whole. The caller has checked that it may go.
+    /// Takes a message and puts it in the outgoing buffer, whole. The caller has checked that it may go. In confirm mode
+    /// it has a number then.
     #[inline]
     pub(super) fn publish(
         &mut self,
@@ -306,42 +326,30 @@ impl<P> Channel<P> {
         shared: &mut Shared<'_, P>,
     ) -> Option<PublishSeq> {
         let number = self.id.number;
-        let Publication {
-            exchange,
-            routing_key,
-            message,
-        } = unsent.as_ref()?;
-        let (seq, tagged) = match &self.mode {
-            Mode::Confirm(tracker) => (Some(tracker.next_seq()), tracker.tagged(message)),
-            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => (None, None),
-        };
-        let properties = tagged.as_deref().or(message.set_properties());
-        let publish = basic::Publish {
-            exchange: exchange.as_borrowed(),
-            routing_key: routing_key.as_borrowed(),
-            mandatory: message.is_mandatory(),
-            ..Default::default()
-        };
-        let mark = seq.map(|seq| seq.0);
-        let start = shared.outgoing.content(
-            number,
-            &mut self.backlog,
-            mark,
-            &publish,
-            properties,
-            message.body(),
-        );
-        let publication = unsent.take()?;
-        match &mut self.mode {
-            Mode::Confirm(tracker) => {
-                Some(tracker.publish(publication, start.unwrap_or(u64::MAX), keep))
-            }
-            Mode::Tx(transaction) => {
-                transaction.published(&publication.message);
-                None
-            }
-            Mode::Plain | Mode::Selecting(_) => None,
+        let backlog = &mut self.backlog;
+        let publication = unsent.as_ref()?;
+        let message = &publication.message;
+        if let Mode::Confirm(tracker) = &mut self.mode {
+            let mark = Some(tracker.next_seq().0);
+            let mut send = |properties: Option<&_>| {
+                let outgoing = &mut *shared.outgoing;
+                outgoing.publish(number, backlog, mark, publication, properties)
+            };
+            let start = match tracker.tags(message) {
+                false => send(message.set_properties()),
+                true => send(Some(&tracker.tagged_properties(message))),
+            };
+            return Some(tracker.publish(unsent.take()?, start, keep));
         }
+        let properties = message.set_properties();
+        shared
+            .outgoing
+            .publish(number, backlog, None, publication, properties);
+        if let Mode::Tx(transaction) = &mut self.mode {
+            transaction.published(message);
+        }
+        *unsent = None;
+        None
     }
 
     // ----- consuming -----
@@ -520,8 +528,8 @@ impl<P> Channel<P> {
     fn end(&mut self, closed: &Arc<Closed>, shared: &mut Shared<'_, P>) {
         let events = &mut *shared.events;
         if let Mode::Confirm(tracker) = &mut self.mode {
-            tracker.channel_closed(closed, |keep, outcome| {
-                events.settled(keep, outcome);
+            tracker.channel_closed(closed, |seq, keep, outcome| {
+                events.settled(self.id, seq, keep, outcome);
             });
         }
         for (request, method) in self.rpcs.fail_all() {
@@ -543,8 +551,8 @@ impl<P> Channel<P> {
     ) {
         let events = &mut *shared.events;
         if let Mode::Confirm(tracker) = &mut self.mode {
-            tracker.connection_closed(connection, written, |keep, outcome| {
-                events.settled(keep, outcome);
+            tracker.connection_closed(connection, written, |seq, keep, outcome| {
+                events.settled(self.id, seq, keep, outcome);
             });
         }
         let closes = self.close_requests.drain(..);

@@ -8,6 +8,7 @@ use amqp_codec::basic::Properties;
 use amqp_codec::{ReplyCode, ShortStr};
 
 use super::after;
+use super::event::Keep;
 use super::returns::{self, BodyDigest, IncomingReturn, Remains, Search};
 use super::tags::TagRing;
 use crate::error::{Closed, Violation};
@@ -97,12 +98,14 @@ const DEADLINES_KEPT: usize = 64;
 
 /// Everything that waits for a confirm on one channel, and the bounds it keeps.
 ///
-/// `P` is what the caller keeps for each publish and gets back with its outcome.
+/// `P` is what the caller keeps for a publish until it has its outcome.
 #[derive(Debug)]
 pub(crate) struct ConfirmTracker<P> {
     options: ConfirmOptions,
     /// Publishes without an outcome.
     open: TagRing<Pending<P>>,
+    /// The returns of publishes that are open.
+    returned: BTreeMap<u64, ReturnNote>,
     /// Publishes whose outcome was "unknown" for lack of a confirm, which may still come: they keep their
     /// place in flight.
     late: BTreeMap<u64, Late>,
@@ -123,7 +126,6 @@ pub(super) struct Pending<P> {
     keep: P,
     /// Where in the outgoing stream its first byte is; `u64::MAX` until that is known.
     start: u64,
-    returned: Option<Box<ReturnNote>>,
 }
 
 #[derive(Debug)]
@@ -148,11 +150,12 @@ pub(crate) enum ReturnMatch {
     None,
 }
 
-impl<P> ConfirmTracker<P> {
+impl<P: Keep> ConfirmTracker<P> {
     pub(crate) fn new(options: ConfirmOptions) -> Self {
         ConfirmTracker {
             options,
             open: TagRing::new(),
+            returned: BTreeMap::new(),
             late: BTreeMap::new(),
             bytes: 0,
             deadlines: VecDeque::new(),
@@ -168,6 +171,7 @@ impl<P> ConfirmTracker<P> {
 
     /// Whether a message with a body of this many bytes may be published now. One above the bound goes
     /// when no other bytes are in flight.
+    #[inline]
     pub(crate) fn has_room(&self, body_len: usize) -> bool {
         let bytes = self.bytes.saturating_add(body_len);
         self.in_flight() < self.options.max_in_flight
@@ -199,21 +203,22 @@ impl<P> ConfirmTracker<P> {
         PublishSeq(self.open.next_tag())
     }
 
-    /// The properties the next publish goes with, where its return is to carry its number.
+    /// Whether the return of this message, should there be one, is to carry its number.
     #[inline]
-    pub(crate) fn tagged(&self, message: &Message) -> Option<Box<Properties<'static>>> {
-        match self.options.tag_returns && message.is_mandatory() {
-            true => self.with_tag(message),
-            false => None,
-        }
+    pub(crate) fn tags(&self, message: &Message) -> bool {
+        self.options.tag_returns && message.is_mandatory()
     }
 
+    /// The message's properties with the number it gets when it is published next.
     #[cold]
-    fn with_tag(&self, message: &Message) -> Option<Box<Properties<'static>>> {
+    pub(crate) fn tagged_properties(&self, message: &Message) -> Properties<'static> {
         let number = self.next_seq().0.to_string();
-        let with_tag = message.clone().header(super::RETURN_TAG, number);
-        let valid = with_tag.invalid_property().is_none();
-        valid.then(|| Box::new(with_tag.properties().clone()))
+        let tagged = message.clone().header(super::RETURN_TAG, number);
+        match tagged.invalid_property() {
+            None => tagged.properties().clone(),
+            // Headers that cannot be taken apart are sent as they are.
+            Some(_) => message.properties().clone(),
+        }
     }
 
     /// Whether every publish up to this one has its outcome.
@@ -234,8 +239,13 @@ impl<P> ConfirmTracker<P> {
             publication,
             keep,
             start,
-            returned: None,
         }))
+    }
+
+    /// What the caller keeps for a publish, if that has no outcome yet.
+    #[inline]
+    pub(crate) fn kept(&mut self, seq: PublishSeq) -> Option<&mut P> {
+        Some(&mut self.open.get_mut(seq.0)?.keep)
     }
 
     /// The publish has reached the outgoing stream at this offset.
@@ -253,7 +263,7 @@ impl<P> ConfirmTracker<P> {
         tag: u64,
         multiple: bool,
         verdict: Verdict,
-        mut settled: impl FnMut(P, Outcome),
+        mut settled: impl FnMut(PublishSeq, P, Outcome),
     ) -> Result<(), Violation> {
         let last = self.open.next_tag() - 1;
         // spec: basic.ack, a tag of 0 with multiple stands for everything outstanding.
@@ -261,26 +271,31 @@ impl<P> ConfirmTracker<P> {
         if tag > last || (tag == 0 && !multiple) {
             return Err(Violation::UnknownConfirm { tag, last });
         }
+        let ConfirmTracker {
+            open,
+            returned,
+            bytes,
+            counts,
+            ..
+        } = self;
+        let plain = verdict == Verdict::Ack && returned.is_empty();
+        let mut settle = |tag, place: &mut Option<Pending<P>>| {
+            let Some(pending) = place else { return };
+            *bytes -= pending.publication.message.body().len();
+            // The usual way to settle many: nothing is to be told, and the message is dropped where it is.
+            if plain && !pending.keep.wants_ack() {
+                counts.acked += 1;
+            } else if let Some(pending) = place.take() {
+                let (keep, outcome) = pending.confirm(returned.remove(&tag), verdict, counts);
+                settled(PublishSeq(tag), keep, outcome);
+            }
+        };
         if multiple {
-            let ConfirmTracker {
-                open,
-                bytes,
-                counts,
-                ..
-            } = self;
-            open.remove_through(tag, |_, pending| {
-                *bytes -= pending.publication.message.body().len();
-                let (keep, outcome) = pending.confirm(verdict, counts);
-                settled(keep, outcome);
-            });
+            open.clear_through(tag, settle);
             let still_late = self.late.split_off(&(tag + 1));
             self.counts.late += self.late.len() as u64;
             self.late = still_late;
-        } else if let Some(pending) = self.open.remove(tag) {
-            self.bytes -= pending.publication.message.body().len();
-            let (keep, outcome) = pending.confirm(verdict, &mut self.counts);
-            settled(keep, outcome);
-        } else if self.late.remove(&tag).is_some() {
+        } else if !open.clear(tag, |place| settle(tag, place)) && self.late.remove(&tag).is_some() {
             self.counts.late += 1;
         }
         self.drop_settled_deadlines();
@@ -305,26 +320,24 @@ impl<P> ConfirmTracker<P> {
             self.last_returned = tag;
             return ReturnMatch::None;
         }
-        match self.open.get_mut(tag) {
-            Some(pending) if pending.returned.is_none() => {
-                let text = returned.text.clone().into_owned();
-                pending.returned = Some(Box::new(ReturnNote {
-                    code: returned.code,
-                    text,
-                    matched,
-                }));
-                self.last_returned = tag;
-                ReturnMatch::Open
-            }
-            Some(_) | None => ReturnMatch::None,
+        if !self.open.contains(tag) || self.returned.contains_key(&tag) {
+            return ReturnMatch::None;
         }
+        let note = ReturnNote {
+            code: returned.code,
+            text: returned.text.clone().into_owned(),
+            matched,
+        };
+        self.returned.insert(tag, note);
+        self.last_returned = tag;
+        ReturnMatch::Open
     }
 
     fn find_by_content(&self, returned: &IncomingReturn<'_>) -> (Option<u64>, Match) {
         let mut search = Search::new(self.last_returned);
         for (tag, pending) in self.open.iter_after(0) {
             let publication = &pending.publication;
-            if pending.returned.is_none() && publication.message.body() == returned.body {
+            if publication.message.body() == returned.body && !self.returned.contains_key(&tag) {
                 search.consider(tag, returns::fit(returned, publication));
             }
         }
@@ -372,11 +385,12 @@ impl<P> ConfirmTracker<P> {
 
     /// Gives up on publishes whose deadline has passed. They give back their bytes and keep their place
     /// in flight until the broker settles them.
-    pub(crate) fn expire(&mut self, now: Instant, mut settled: impl FnMut(P, Outcome)) {
+    pub(crate) fn expire(&mut self, now: Instant, mut settled: impl FnMut(PublishSeq, P, Outcome)) {
         while let Some(&(through, _)) = self.deadlines.front().filter(|(_, at)| *at <= now) {
             self.deadlines.pop_front();
             let ConfirmTracker {
                 open,
+                returned,
                 late,
                 bytes,
                 counts,
@@ -384,14 +398,12 @@ impl<P> ConfirmTracker<P> {
             } = self;
             open.remove_through(through, |tag, pending| {
                 *bytes -= pending.publication.message.body().len();
-                late.insert(
-                    tag,
-                    Late {
-                        returnable: pending.returnable(),
-                    },
-                );
-                let (keep, outcome) = pending.give_up(counts, || UnknownReason::TimedOut);
-                settled(keep, outcome);
+                let note = returned.remove(&tag);
+                let can_return = pending.publication.message.is_mandatory() && note.is_none();
+                let returnable = can_return.then(|| Remains::of(&pending.publication));
+                late.insert(tag, Late { returnable });
+                let (keep, outcome) = pending.give_up(note, counts, || UnknownReason::TimedOut);
+                settled(PublishSeq(tag), keep, outcome);
             });
         }
     }
@@ -400,7 +412,7 @@ impl<P> ConfirmTracker<P> {
     pub(crate) fn channel_closed(
         &mut self,
         closed: &Arc<Closed>,
-        mut settled: impl FnMut(P, Outcome),
+        mut settled: impl FnMut(PublishSeq, P, Outcome),
     ) {
         self.fail_all(
             |_| UnknownReason::ChannelClosed(closed.clone()),
@@ -413,7 +425,7 @@ impl<P> ConfirmTracker<P> {
         &mut self,
         closed: &Arc<Closed>,
         written: u64,
-        mut settled: impl FnMut(P, Outcome),
+        mut settled: impl FnMut(PublishSeq, P, Outcome),
     ) {
         let reason = |start| UnknownReason::ConnectionClosed {
             closed: closed.clone(),
@@ -425,13 +437,13 @@ impl<P> ConfirmTracker<P> {
     fn fail_all(
         &mut self,
         reason: impl Fn(u64) -> UnknownReason,
-        settled: &mut impl FnMut(P, Outcome),
+        settled: &mut impl FnMut(PublishSeq, P, Outcome),
     ) {
-        let counts = &mut self.counts;
-        self.open.remove_all(|_, pending| {
-            let start = pending.start;
-            let (keep, outcome) = pending.give_up(counts, || reason(start));
-            settled(keep, outcome);
+        let (returned, counts) = (&mut self.returned, &mut self.counts);
+        self.open.remove_all(|tag, pending| {
+            let (start, note) = (pending.start, returned.remove(&tag));
+            let (keep, outcome) = pending.give_up(note, counts, || reason(start));
+            settled(PublishSeq(tag), keep, outcome);
         });
         self.bytes = 0;
         self.late.clear();
@@ -451,22 +463,15 @@ impl<P> ConfirmTracker<P> {
 }
 
 impl<P> Pending<P> {
-    #[inline]
-    fn confirm(self, verdict: Verdict, counts: &mut Counts) -> (P, Outcome) {
-        match (&self.returned, verdict) {
-            (None, Verdict::Ack) => {
-                counts.acked += 1;
-                (self.keep, Outcome::Acked)
-            }
-            (None, Verdict::Nack) | (Some(_), _) => self.confirm_to_give_back(verdict, counts),
-        }
-    }
-
-    /// With an outcome that the message comes back with.
-    #[cold]
-    fn confirm_to_give_back(self, verdict: Verdict, counts: &mut Counts) -> (P, Outcome) {
-        let outcome = match self.returned {
-            Some(note) => {
+    /// With a confirm, after this return if there was one.
+    fn confirm(
+        self,
+        returned: Option<ReturnNote>,
+        verdict: Verdict,
+        counts: &mut Counts,
+    ) -> (P, Outcome) {
+        let outcome = match (returned, verdict) {
+            (Some(note), _) => {
                 counts.returned += 1;
                 let followed = match verdict {
                     Verdict::Ack => Followed::Ack,
@@ -474,7 +479,11 @@ impl<P> Pending<P> {
                 };
                 note.into_outcome(self.publication, followed)
             }
-            None => {
+            (None, Verdict::Ack) => {
+                counts.acked += 1;
+                Outcome::Acked
+            }
+            (None, Verdict::Nack) => {
                 counts.nacked += 1;
                 Outcome::Nacked(Box::new(self.publication))
             }
@@ -483,8 +492,13 @@ impl<P> Pending<P> {
     }
 
     /// Without a confirm: returned if the broker said that much, else unknown.
-    fn give_up(self, counts: &mut Counts, reason: impl FnOnce() -> UnknownReason) -> (P, Outcome) {
-        let outcome = match self.returned {
+    fn give_up(
+        self,
+        returned: Option<ReturnNote>,
+        counts: &mut Counts,
+        reason: impl FnOnce() -> UnknownReason,
+    ) -> (P, Outcome) {
+        let outcome = match returned {
             Some(note) => {
                 counts.returned += 1;
                 note.into_outcome(self.publication, Followed::Nothing)
@@ -498,11 +512,6 @@ impl<P> Pending<P> {
             }
         };
         (self.keep, outcome)
-    }
-
-    fn returnable(&self) -> Option<Remains> {
-        let can_return = self.publication.message.is_mandatory() && self.returned.is_none();
-        can_return.then(|| Remains::of(&self.publication))
     }
 }
 

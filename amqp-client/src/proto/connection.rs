@@ -17,7 +17,8 @@ use amqp_codec::{
 
 use super::after;
 use super::channel::{Channel, Mode, Shared};
-use super::event::{ChannelId, Event, Events, RequestError};
+use super::confirm::PublishSeq;
+use super::event::{ChannelId, Event, Events, Keep, PublishId, RequestError};
 use super::handshake::{Handshake, ServerInfo};
 use super::heartbeat::Heartbeat;
 use super::outgoing::{Batch, Outgoing};
@@ -96,7 +97,7 @@ enum OurClose {
     HandedOut,
 }
 
-impl<P> Connection<P> {
+impl<P: Keep> Connection<P> {
     /// A connection that begins its handshake at `now`. `id` is unique among the connections of the process.
     ///
     /// The options must have passed [`ConnectOptions::validate`].
@@ -178,6 +179,18 @@ impl<P> Connection<P> {
         channel.confirm_status()
     }
 
+    /// What is kept for a publish in confirm mode. `None` once it has its outcome, which is [`Outcome::Acked`] unless
+    /// there was an event that says otherwise.
+    #[inline]
+    pub fn kept(&mut self, id: ChannelId, seq: PublishSeq) -> Option<&mut P> {
+        let index = usize::from(id.number).wrapping_sub(1);
+        let channel = self.channels.get_mut(index)?.as_deref_mut()?;
+        match &mut channel.mode {
+            Mode::Confirm(tracker) if channel.id == id => tracker.kept(seq),
+            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) | Mode::Tx(_) => None,
+        }
+    }
+
     /// Whether the peer makes us owe it more than it takes. It is not to be read from while that is so.
     pub fn is_overfull(&self) -> bool {
         self.outgoing.is_overfull()
@@ -245,14 +258,13 @@ impl<P> Connection<P> {
     /// The channel, or the connection, is not open any more.
     #[inline]
     pub fn channel(&mut self, id: ChannelId) -> Result<ChannelView<'_, P>, UsageError> {
-        let refusal = match &self.state {
-            State::Open if self.blocked.is_none() => Refusal::None,
-            State::Open => Refusal::Blocked,
-            State::Draining { closed, .. } => Refusal::Closing(closed),
-            State::Handshake { .. } => return Err(UsageError::NotConnected),
-            State::Closing { closed, .. } | State::Closed(closed) => {
-                return Err(UsageError::ConnectionClosed(closed.clone()));
+        let refusal = if let State::Open = self.state {
+            match self.blocked {
+                None => Refusal::None,
+                Some(_) => Refusal::Blocked,
             }
+        } else {
+            Self::closing(&self.state)?
         };
         let slot = self
             .channels
@@ -275,6 +287,18 @@ impl<P> Connection<P> {
                 unstamped: &mut self.unstamped,
             }),
             None => Err(UsageError::NoChannel),
+        }
+    }
+
+    /// Why there are no publishes, where there may still be other requests.
+    #[cold]
+    fn closing(state: &State) -> Result<Refusal<'_>, UsageError> {
+        match state {
+            State::Draining { closed, .. } => Ok(Refusal::Closing(closed)),
+            State::Handshake { .. } | State::Open => Err(UsageError::NotConnected),
+            State::Closing { closed, .. } | State::Closed(closed) => {
+                Err(UsageError::ConnectionClosed(closed.clone()))
+            }
         }
     }
 
@@ -524,7 +548,7 @@ impl<P> Connection<P> {
 
     /// The publishes that have their outcome, in exchange for an empty vector: what
     /// [`poll_event`](Self::poll_event) gives as [`Event::Settled`], before everything else, at less cost.
-    pub fn take_settled(&mut self, taken: &mut Vec<(P, Outcome)>) {
+    pub fn take_settled(&mut self, taken: &mut Vec<(PublishId, P, Outcome)>) {
         self.events.take_settled(taken);
     }
 

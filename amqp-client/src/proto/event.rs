@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use amqp_codec::{Method, MethodId, ShortStr};
 
+use super::confirm::PublishSeq;
 use super::delivery::Delivery;
 use super::rpc::RequestId;
 use crate::error::{Closed, HandshakeError, UsageError};
@@ -20,6 +21,25 @@ pub struct ChannelId {
     pub incarnation: u64,
     /// The channel number on the wire.
     pub number: u16,
+}
+
+/// One publish on a channel in confirm mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PublishId {
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its number on the channel.
+    pub seq: PublishSeq,
+}
+
+/// What the owner of a connection keeps for a publish in confirm mode until that has its outcome.
+pub trait Keep {
+    /// Whether the owner is to be told, by an [`Event::Settled`], should the publish be acked; of every other outcome it
+    /// is told anyway. Where many are in flight it costs less to look, by
+    /// [`Connection::kept`](super::Connection::kept), once somebody wants to know.
+    fn wants_ack(&self) -> bool {
+        true
+    }
 }
 
 /// Names a consumer: the request that started it.
@@ -44,8 +64,8 @@ pub enum Event<P> {
     ChannelClosed(ChannelId, Arc<Closed>, Counts),
     /// A request got its answer, or will get none.
     Reply(RequestId, Result<Reply, RequestError>),
-    /// A publish in confirm mode has its outcome.
-    Settled(P, Outcome),
+    /// A publish in confirm mode has its outcome. What was kept for it comes back.
+    Settled(PublishId, P, Outcome),
     /// A message came back that is tied to no publish in confirm mode.
     Returned(ChannelId, Box<Returned>),
     /// A message for a consumer.
@@ -59,7 +79,7 @@ pub enum Event<P> {
 pub(super) struct Events<P> {
     /// Publishes with their outcomes, apart from the rest: they are many, and small. They go first, so that
     /// the end of a channel comes after the outcomes of its publishes.
-    settled: Vec<(P, Outcome)>,
+    settled: Vec<(PublishId, P, Outcome)>,
     other: VecDeque<Event<P>>,
 }
 
@@ -71,9 +91,15 @@ impl<P> Events<P> {
         }
     }
 
-    #[inline]
-    pub(super) fn settled(&mut self, keep: P, outcome: Outcome) {
-        self.settled.push((keep, outcome));
+    pub(super) fn settled(
+        &mut self,
+        channel: ChannelId,
+        seq: PublishSeq,
+        keep: P,
+        outcome: Outcome,
+    ) {
+        let id = PublishId { channel, seq };
+        self.settled.push((id, keep, outcome));
     }
 
     pub(super) fn push_back(&mut self, event: Event<P>) {
@@ -85,7 +111,7 @@ impl<P> Events<P> {
     }
 
     /// Exchanges the settled publishes for an empty vector.
-    pub(super) fn take_settled(&mut self, taken: &mut Vec<(P, Outcome)>) {
+    pub(super) fn take_settled(&mut self, taken: &mut Vec<(PublishId, P, Outcome)>) {
         debug_assert!(taken.is_empty(), "what was taken before is handed out");
         std::mem::swap(&mut self.settled, taken);
     }
@@ -93,8 +119,8 @@ impl<P> Events<P> {
     pub(super) fn pop_front(&mut self) -> Option<Event<P>> {
         if !self.settled.is_empty() {
             let settled = self.settled.drain(..).rev();
-            settled.for_each(|(keep, outcome)| {
-                self.other.push_front(Event::Settled(keep, outcome));
+            settled.for_each(|(id, keep, outcome)| {
+                self.other.push_front(Event::Settled(id, keep, outcome));
             });
         }
         self.other.pop_front()

@@ -28,7 +28,7 @@ mod view;
 pub use confirm::{ConfirmOptions, DEFAULT_WAIT, PublishSeq};
 pub use connection::Connection;
 pub use delivery::{Delivery, DeliveryTag, Settle};
-pub use event::{ChannelId, ConsumerId, Event, Reply, RequestError};
+pub use event::{ChannelId, ConsumerId, Event, Keep, PublishId, Reply, RequestError};
 pub use handshake::ServerInfo;
 pub use input::{Input, InputError, InputFrame};
 pub use outgoing::Batch;

@@ -108,11 +108,18 @@ impl<T> TagRing<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, tag: u64) -> Option<&mut T> {
         match self.index(tag) {
             Some(index) => self.ring[index].as_mut(),
-            None => self.stragglers.get_mut(&tag),
+            None if self.stragglers.is_empty() => None,
+            None => self.straggler_mut(tag),
         }
+    }
+
+    #[cold]
+    fn straggler_mut(&mut self, tag: u64) -> Option<&mut T> {
+        self.stragglers.get_mut(&tag)
     }
 
     pub(crate) fn contains(&self, tag: u64) -> bool {
@@ -125,38 +132,74 @@ impl<T> TagRing<T> {
     /// Takes one tag out.
     #[inline]
     pub(crate) fn remove(&mut self, tag: u64) -> Option<T> {
+        let mut value = None;
+        self.clear(tag, |place| value = place.take());
+        value
+    }
+
+    /// Takes one tag out, its value first shown where it is: what is not taken is dropped there, which spares large
+    /// values the way. Whether it was open.
+    #[inline]
+    pub(crate) fn clear(&mut self, tag: u64, last_look: impl FnOnce(&mut Option<T>)) -> bool {
         let Some(index) = self.index(tag) else {
-            return self.stragglers.remove(&tag);
+            return self.clear_straggler(tag, last_look);
         };
-        let value = self.ring[index].take();
-        if value.is_some() {
+        let place = &mut self.ring[index];
+        let was_open = place.is_some();
+        if was_open {
+            last_look(place);
+            *place = None;
             self.live -= 1;
             self.trim_front();
             self.compact();
         }
-        value
+        was_open
+    }
+
+    #[cold]
+    fn clear_straggler(&mut self, tag: u64, last_look: impl FnOnce(&mut Option<T>)) -> bool {
+        let mut value = self.stragglers.remove(&tag);
+        let was_open = value.is_some();
+        if was_open {
+            last_look(&mut value);
+        }
+        was_open
     }
 
     /// Takes out every open tag up to and including `tag`, lowest first. Costs the length of that range.
     #[inline]
     pub(crate) fn remove_through(&mut self, tag: u64, mut each: impl FnMut(u64, T)) {
+        self.clear_through(tag, |tag, place| {
+            if let Some(value) = place.take() {
+                each(tag, value);
+            }
+        });
+    }
+
+    /// The same with every value shown where it is, as [`clear`](Self::clear) does.
+    #[inline]
+    pub(crate) fn clear_through(
+        &mut self,
+        tag: u64,
+        mut last_look: impl FnMut(u64, &mut Option<T>),
+    ) {
         while let Some(entry) = self.stragglers.first_entry() {
             if *entry.key() > tag {
                 return;
             }
             let (tag, value) = entry.remove_entry();
-            each(tag, value);
+            last_look(tag, &mut Some(value));
         }
-        while self.base <= tag {
-            let Some(slot) = self.ring.pop_front() else {
-                break;
-            };
-            if let Some(value) = slot {
+        let range = (tag + 1).saturating_sub(self.base);
+        let range = usize::try_from(range).map_or(self.ring.len(), |len| len.min(self.ring.len()));
+        for (tag, place) in (self.base..).zip(self.ring.range_mut(..range)) {
+            if place.is_some() {
                 self.live -= 1;
-                each(self.base, value);
+                last_look(tag, place);
             }
-            self.base += 1;
         }
+        self.ring.drain(..range);
+        self.base += range as u64;
         self.trim_front();
         self.compact();
     }
@@ -179,6 +222,7 @@ impl<T> TagRing<T> {
         old.chain(ring)
     }
 
+    #[inline]
     fn index(&self, tag: u64) -> Option<usize> {
         let index = usize::try_from(tag.checked_sub(self.base)?).ok()?;
         (index < self.ring.len()).then_some(index)

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use amqp_codec::basic::Properties;
 use amqp_codec::frame::{FRAME_OVERHEAD, method_frame_len};
-use amqp_codec::{EncodeError, MethodFields, ReplyCode, ShortStr, basic, tx};
+use amqp_codec::{EncodeError, Limits, MethodFields, ReplyCode, ShortStr, basic, tx};
 
 use super::ConfirmOptions;
-use super::channel::{Channel, Mode, Select, Shared, State};
+use super::channel::{Channel, Mode, Select, Shared};
 use super::confirm::PublishSeq;
 use super::delivery::{Delivery, DeliveryTag, Settle};
-use super::event::{ChannelId, ConsumerId};
+use super::event::{ChannelId, ConsumerId, Keep};
 use super::returns::RETURN_TAG;
 use super::rpc::RequestId;
 use crate::error::{CloseCause, Closed, NotSent, UsageError};
@@ -28,6 +28,18 @@ pub struct ChannelView<'a, P> {
     /// Why the connection takes no publishes now, though it does take the rest.
     pub(super) refusal: Refusal<'a>,
     pub(super) unstamped: &'a mut Vec<u16>,
+}
+
+/// What is wrong with the headers of these properties.
+fn check_headers(properties: &Properties<'_>, limits: &Limits) -> Result<(), UsageError> {
+    let headers = properties
+        .headers(limits)
+        .map_err(UsageError::InvalidHeaders)?;
+    // RabbitMQ ends the connection for infinities and what is not a number.
+    if headers.is_some_and(|headers| headers.has_non_finite()) {
+        return Err(UsageError::InvalidProperty(Property::Headers));
+    }
+    Ok(())
 }
 
 /// Why the connection takes no publishes.
@@ -51,7 +63,7 @@ pub struct ConfirmStatus {
     pub counts: Counts,
 }
 
-impl<P> ChannelView<'_, P> {
+impl<P: Keep> ChannelView<'_, P> {
     /// The channel.
     pub fn id(&self) -> ChannelId {
         self.channel.id
@@ -65,15 +77,7 @@ impl<P> ChannelView<'_, P> {
     pub(crate) fn check_open(&self) -> Result<(), UsageError> {
         match self.channel.is_open() {
             true => Ok(()),
-            false => Err(self.not_open()),
-        }
-    }
-
-    #[cold]
-    fn not_open(&self) -> UsageError {
-        match &self.channel.state {
-            State::Closing { closed, .. } => UsageError::ChannelClosed(closed.clone()),
-            State::Open | State::Opening => UsageError::NoChannel,
+            false => Err(self.channel.not_open()),
         }
     }
 
@@ -125,26 +129,11 @@ impl<P> ChannelView<'_, P> {
             return Err(UsageError::InvalidProperty(property).into());
         }
         if let Some(properties) = message.set_properties() {
-            self.check_properties(properties, message)?;
+            let len = properties.encoded_len() + self.return_tag_len(message);
+            self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + len)?;
+            check_headers(properties, self.shared.limits)?;
         }
         self.room_for(message.body().len())
-    }
-
-    fn check_properties(
-        &self,
-        properties: &Properties<'_>,
-        message: &Message,
-    ) -> Result<(), UsageError> {
-        let tag = self.return_tag_len(message);
-        self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + properties.encoded_len() + tag)?;
-        let headers = properties
-            .headers(self.shared.limits)
-            .map_err(UsageError::InvalidHeaders)?;
-        // RabbitMQ ends the connection for infinities and what is not a number.
-        if headers.is_some_and(|headers| headers.has_non_finite()) {
-            return Err(UsageError::InvalidProperty(Property::Headers));
-        }
-        Ok(())
     }
 
     /// How many bytes the tag for returns may add to the message's properties.
@@ -171,11 +160,10 @@ impl<P> ChannelView<'_, P> {
                 return Err(UsageError::ConnectionClosed(closed.clone()).into());
             }
         }
-        let room_in_channel = match &self.channel.mode {
-            Mode::Plain => true,
-            Mode::Selecting(_) => false,
-            Mode::Confirm(tracker) => tracker.has_room(body_len),
-            Mode::Tx(transaction) => !transaction.is_ending(),
+        let room_in_channel = if let Mode::Confirm(tracker) = &self.channel.mode {
+            tracker.has_room(body_len)
+        } else {
+            self.channel.takes_unconfirmed()
         };
         let outgoing = &self.shared.outgoing;
         if !room_in_channel

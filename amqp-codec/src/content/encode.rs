@@ -9,9 +9,9 @@ use core::slice::Chunks;
 use bytes::BufMut;
 
 use super::header::{FIXED, fixed_bytes};
-use crate::basic::{self, Properties};
+use crate::basic::Properties;
 use crate::frame::{self, FRAME_END, FRAME_OVERHEAD, HEADER, METHOD, PREFIX};
-use crate::{EncodeError, MethodFields, MethodId};
+use crate::{EncodeError, MethodFields, MethodId, ShortStr};
 
 /// How many bytes [`encode`] writes.
 pub fn encoded_len(
@@ -104,24 +104,22 @@ pub fn encode_head<M: MethodFields>(
     clippy::cast_possible_truncation,
     reason = "short strings have 255 bytes at most, and the frames' sizes are the caller's to check"
 )]
-pub fn encode_publish(channel: u16, publish: &basic::Publish<'_>, body: &[u8], buf: &mut Vec<u8>) {
-    let basic::Publish {
-        reserved_1,
-        exchange,
-        routing_key,
-        mandatory,
-        immediate,
-        undefined_bits,
-    } = publish;
+pub fn encode_publish(
+    channel: u16,
+    exchange: &ShortStr<'_>,
+    routing_key: &ShortStr<'_>,
+    mandatory: bool,
+    body: &[u8],
+    buf: &mut Vec<u8>,
+) {
     let (exchange, routing_key) = (exchange.as_bytes(), routing_key.as_bytes());
-
+    // Ids, a reserved field, two strings with their lengths, the bits.
+    let method_len = 4 + 2 + (1 + exchange.len()) + (1 + routing_key.len()) + 1;
     let mut start = [0; PREFIX + 7];
-    let method_len = 4 + publish.fields_len();
     start[..PREFIX].copy_from_slice(&frame::prefix_bytes(METHOD, channel, method_len as u32));
     let MethodId { class, method } = MethodId::BASIC_PUBLISH;
     start[PREFIX..PREFIX + 2].copy_from_slice(&class.to_be_bytes());
     start[PREFIX + 2..PREFIX + 4].copy_from_slice(&method.to_be_bytes());
-    start[PREFIX + 4..PREFIX + 6].copy_from_slice(&reserved_1.to_be_bytes());
     start[PREFIX + 6] = exchange.len() as u8;
     buf.extend_from_slice(&start);
     buf.extend_from_slice(exchange);
@@ -130,7 +128,7 @@ pub fn encode_publish(channel: u16, publish: &basic::Publish<'_>, body: &[u8], b
 
     // From the method's bits to the first byte of the body.
     let mut middle = [FRAME_END; HEADER_END + PREFIX];
-    middle[0] = u8::from(*mandatory) | (u8::from(*immediate) << 1) | (undefined_bits & 0xfc);
+    middle[0] = u8::from(mandatory);
     middle[1..1 + HEADER_START].copy_from_slice(&header_start(
         MethodId::BASIC_PUBLISH,
         channel,

@@ -399,21 +399,20 @@ fn the_head_alone() {
 
 #[test]
 fn a_publish_without_properties() {
-    for (mandatory, immediate, undefined_bits) in [(false, false, 0), (true, true, 0xa4)] {
-        let publish = basic::Publish {
-            reserved_1: 7,
-            exchange: short!("exchange"),
-            routing_key: short!("key"),
-            mandatory,
-            immediate,
-            undefined_bits,
-        };
+    for mandatory in [false, true] {
         for body in [&b""[..], b"x", &[b'x'; 4088]] {
+            let publish = basic::Publish {
+                exchange: short!("exchange"),
+                routing_key: short!("key"),
+                mandatory,
+                ..Default::default()
+            };
             let none = &Properties::EMPTY;
             // Behind what the buffer holds already.
             let (mut expected, mut buf) = (vec![1], vec![1]);
             content::encode(9, &publish, none, body, 4096, &mut expected).unwrap();
-            content::encode_publish(9, &publish, body, &mut buf);
+            let (exchange, key) = (&publish.exchange, &publish.routing_key);
+            content::encode_publish(9, exchange, key, mandatory, body, &mut buf);
             assert_eq!(buf, expected);
         }
     }

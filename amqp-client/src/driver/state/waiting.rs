@@ -22,6 +22,14 @@ impl State {
     /// Why a publish has to wait on this channel, if somebody waits for room there already.
     #[inline]
     pub(crate) fn why_queue(&self, slot: usize) -> Option<NotSent> {
+        // Where nobody waits at all, the channel need not be looked up.
+        if self.awaited.is_empty() {
+            return None;
+        }
+        self.why_queue_on(slot)
+    }
+
+    fn why_queue_on(&self, slot: usize) -> Option<NotSent> {
         if self.channels[slot].waiters.is_empty() {
             return None;
         }

@@ -12,14 +12,14 @@ use crate::message::{Message, Publication};
 use crate::outcome::{Followed, Match, Returned};
 use crate::proto::confirm::{ConfirmTracker, ReturnMatch, Verdict};
 use crate::proto::delivery::{Delivery, DeliveryHead, DeliveryTag, Origin, Settle, short};
-use crate::proto::event::{ConsumerId, Event, Reply};
+use crate::proto::event::{ConsumerId, Event, Keep, Reply};
 use crate::proto::input::InputFrame;
 use crate::proto::methods::{of_connection, plain_replies, sent_by_clients};
 use crate::proto::returns::IncomingReturn;
 use crate::proto::rpc::Rpc;
 use crate::proto::transaction::{Ended, Transaction};
 
-impl<P> Channel<P> {
+impl<P: Keep> Channel<P> {
     pub(in crate::proto) fn recv_frame(
         &mut self,
         input: InputFrame<'_>,
@@ -146,9 +146,9 @@ impl<P> Channel<P> {
         let Mode::Confirm(tracker) = &mut self.mode else {
             return Err(Violation::UnknownConfirm { tag, last: 0 });
         };
-        let events = &mut *shared.events;
-        tracker.recv_confirm(tag, multiple, verdict, |keep, outcome| {
-            events.settled(keep, outcome);
+        let (id, events) = (self.id, &mut *shared.events);
+        tracker.recv_confirm(tag, multiple, verdict, |seq, keep, outcome| {
+            events.settled(id, seq, keep, outcome);
         })?;
         self.close_if_settled(shared);
         Ok(())

@@ -8,11 +8,11 @@ use amqp_codec::{LongStr, Method, ReplyCode, connection};
 use super::recv::unexpected;
 use super::{Connection, State};
 use crate::error::{Closed, HandshakeError, Initiator, Step, Violation, short_text};
-use crate::proto::event::Event;
+use crate::proto::event::{Event, Keep};
 use crate::proto::handshake::{self, Handshake, ServerInfo};
 use crate::proto::input::InputFrame;
 
-impl<P> Connection<P> {
+impl<P: Keep> Connection<P> {
     pub(super) fn handle_handshake(&mut self, now: Instant, frame: InputFrame<'_>) {
         let State::Handshake { step, .. } = &mut self.state else {
             return;

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use super::{Connection, FRAMES, OurClose, State};
 use crate::error::{CloseCause, Closed, HandshakeError, Violation};
 use crate::proto::channel::{Next, Shared};
-use crate::proto::event::{Event, Reply};
+use crate::proto::event::{Event, Keep, Reply};
 use crate::proto::handshake::Handshake;
 use crate::proto::input::{Input, InputError, InputFrame};
 use crate::proto::methods::{plain_replies, sent_by_clients, sent_by_servers};
 
-impl<P> Connection<P> {
+impl<P: Keep> Connection<P> {
     /// Handles all that has been received by `now`, if only a part of a frame: that is a sign of life too.
     pub fn handle_input(&mut self, now: Instant, input: &mut Input) {
         while self.handle_some_input(now, input, usize::MAX) {}

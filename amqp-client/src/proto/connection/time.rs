@@ -8,8 +8,9 @@ use amqp_codec::frame;
 use super::{Connection, State};
 use crate::error::{CloseCause, Closed};
 use crate::proto::channel::{Mode, Shared};
+use crate::proto::event::Keep;
 
-impl<P> Connection<P> {
+impl<P: Keep> Connection<P> {
     /// Gives the publishes since the last turn their deadlines. [`poll_transmit`](Self::poll_transmit) does
     /// it too; while the transport takes nothing, the owner has to.
     pub fn stamp(&mut self, now: Instant) {
@@ -108,7 +109,10 @@ impl<P> Connection<P> {
                 continue;
             };
             let events = &mut self.events;
-            tracker.expire(now, |keep, outcome| events.settled(keep, outcome));
+            let id = channel.id;
+            tracker.expire(now, |seq, keep, outcome| {
+                events.settled(id, seq, keep, outcome);
+            });
             if let Some(at) = tracker.next_deadline() {
                 channel.timer = Some(at);
                 self.timers.insert((at, number));

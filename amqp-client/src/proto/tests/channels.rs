@@ -31,7 +31,7 @@ fn an_error_among_pipelined_publishes_leaves_those_unknown_that_had_no_answer() 
     }
     let mut unknown = Vec::new();
     for event in events {
-        let Event::Settled(keep, outcome) = event else {
+        let Event::Settled(_, keep, outcome) = event else {
             panic!("{event:?}")
         };
         if let Outcome::Unknown {
@@ -86,7 +86,7 @@ fn thousands_of_channel_errors_leave_nothing() {
         settled += session
             .events()
             .iter()
-            .filter(|event| matches!(event, Event::Settled(_, Outcome::Unknown { .. })))
+            .filter(|event| matches!(event, Event::Settled(_, _, Outcome::Unknown { .. })))
             .count();
         let footprint = session.conn.footprint();
         assert_eq!(*baseline.get_or_insert(footprint), footprint);
@@ -203,8 +203,8 @@ fn a_polite_close_waits_for_confirms() {
     session.feed(wire().method(1, channel::CloseOk {}));
     match &session.events()[..] {
         [
-            Event::Settled(1, Outcome::Acked),
-            Event::Settled(2, Outcome::Nacked(_)),
+            Event::Settled(_, 1, Outcome::Acked),
+            Event::Settled(_, 2, Outcome::Nacked(_)),
             Event::ChannelClosed(closed, ..),
             Event::Reply(answered, Ok(_)),
         ] => assert_eq!((*closed, *answered), (id, request)),

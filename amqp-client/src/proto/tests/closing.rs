@@ -77,6 +77,7 @@ fn what_is_unconfirmed_at_the_end_is_unknown() {
         &session.events()[..],
         [
             Event::Settled(
+                _,
                 1,
                 Outcome::Unknown {
                     reason: UnknownReason::ConnectionClosed { written: true, .. },
@@ -135,7 +136,7 @@ fn nothing_is_sent_behind_our_close() {
     session.feed(wire().ack(2, 1, false));
     session.feed(wire().channel_close(1, ReplyCode::NOT_FOUND, "no"));
     assert!(session.sent().is_empty());
-    let lost = |event: &Event<u64>| matches!(event, Event::Settled(1, Outcome::Unknown { .. }));
+    let lost = |event: &Event<u64>| matches!(event, Event::Settled(_, 1, Outcome::Unknown { .. }));
     assert!(session.events().iter().any(lost));
     session.feed(wire().method(0, connection::CloseOk {}));
     assert_eq!(closed(&session.events()).initiator, Initiator::Client);
@@ -175,6 +176,7 @@ fn the_servers_close_is_told_with_code_text_and_method() {
         .iter()
         .filter_map(|event| match event {
             Event::Settled(
+                _,
                 keep,
                 Outcome::Unknown {
                     reason: UnknownReason::ConnectionClosed { written, closed },
@@ -241,7 +243,7 @@ fn acks_before_the_servers_close_count() {
             .connection_close(ReplyCode::CHANNEL_ERROR, "channel 2's fault"),
     );
     let events = session.events();
-    assert!(matches!(events[0], Event::Settled(1, Outcome::Acked)));
+    assert!(matches!(events[0], Event::Settled(_, 1, Outcome::Acked)));
     session.sent();
     session.assert_over();
 }
@@ -257,6 +259,7 @@ fn after_a_violation_what_was_not_handed_out_is_not_sent() {
         .iter()
         .filter_map(|event| match event {
             Event::Settled(
+                _,
                 _,
                 Outcome::Unknown {
                     reason: UnknownReason::ConnectionClosed { written, .. },

@@ -123,6 +123,7 @@ fn a_bogus_tag_costs_the_channel_alone() {
         assert!(matches!(
             events[1],
             Event::Settled(
+                _,
                 2,
                 Outcome::Unknown {
                     reason: UnknownReason::ChannelClosed(_),
@@ -341,7 +342,7 @@ fn each_outcome_but_acked_brings_the_message_back() {
     let events = session.events();
     let mut came_back = Vec::new();
     for event in events {
-        if let Event::Settled(keep, outcome) = event {
+        if let Event::Settled(_, keep, outcome) = event {
             if let Outcome::Returned(returned) = &outcome {
                 let followed = if keep == 1 {
                     Followed::Ack

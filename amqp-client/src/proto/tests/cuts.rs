@@ -203,7 +203,7 @@ impl Report {
             Event::Reply(_, Ok(Reply::Method(Method::ConfirmSelectOk(_)))) => {
                 self.publish_some(*id)
             }
-            Event::Settled(keep, outcome) => {
+            Event::Settled(_, keep, outcome) => {
                 self.outcomes.push((keep, outcome));
                 let settled = self.outcomes.len() as u64;
                 if settled == PUBLISHES {
@@ -317,6 +317,7 @@ fn large_and_behind_it(written: impl FnOnce(u64, u64) -> u64) -> Vec<bool> {
     let written = |event: Event<u64>| match event {
         Event::Settled(
             _,
+            _,
             Outcome::Unknown {
                 reason: UnknownReason::ConnectionClosed { written, .. },
                 ..
@@ -361,7 +362,8 @@ fn a_close_by_the_server_drops_what_waits_behind_a_large_body() {
     assert!(session.conn.poll_transmit(session.now, &mut batch));
     session.feed(wire().channel_close(1, ReplyCode::NOT_FOUND, "no"));
     assert_eq!(session.sent(), ["1 channel.close-ok"]);
-    let unknown = |event: &Event<u64>| matches!(event, Event::Settled(_, Outcome::Unknown { .. }));
+    let unknown =
+        |event: &Event<u64>| matches!(event, Event::Settled(_, _, Outcome::Unknown { .. }));
     assert_eq!(
         session
             .events()

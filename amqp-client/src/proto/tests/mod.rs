@@ -33,6 +33,9 @@ mod returns;
 mod rpcs;
 mod transactions;
 
+/// A test names its publishes by numbers, and is told of each.
+impl Keep for u64 {}
+
 /// A client connection whose transport, server and clock are the test.
 struct Session {
     conn: Connection<u64>,
@@ -337,7 +340,7 @@ impl Session {
     /// What has been settled since the last look, and nothing else has happened.
     fn settled(&mut self) -> Vec<(u64, Outcome)> {
         let settled = |event| match event {
-            Event::Settled(keep, outcome) => (keep, outcome),
+            Event::Settled(_, keep, outcome) => (keep, outcome),
             other => panic!("not settled: {other:?}"),
         };
         self.events().into_iter().map(settled).collect()

@@ -230,7 +230,7 @@ proptest! {
                 }
             }
             for event in session.events() {
-                if let Event::Settled(keep, outcome) = event {
+                if let Event::Settled(_, keep, outcome) = event {
                     prop_assert!(outcomes.insert(keep, outcome).is_none(), "{} settled twice", keep);
                 }
             }
@@ -250,7 +250,7 @@ proptest! {
         session.cut();
         model.close();
         for event in session.events() {
-            if let Event::Settled(keep, outcome) = event {
+            if let Event::Settled(_, keep, outcome) = event {
                 prop_assert!(outcomes.insert(keep, outcome).is_none(), "{} settled twice", keep);
             }
         }
@@ -390,7 +390,7 @@ proptest! {
         for event in session.events() {
             prop_assert!(!over, "after the end: {:?}", event);
             match event {
-                Event::Settled(keep, _) => *settled.entry(keep).or_insert(0) += 1,
+                Event::Settled(_, keep, _) => *settled.entry(keep).or_insert(0) += 1,
                 Event::Reply(request, _) => *requests.entry(request).or_insert(0) += 1,
                 Event::Closed(_) | Event::HandshakeFailed(_) => over = true,
                 _ => {}

@@ -88,7 +88,7 @@ fn a_tag_that_is_of_no_open_publish_ties_to_none() {
         let events = session.events();
         assert!(matches!(
             &events[..],
-            [Event::Settled(1, Outcome::Acked), Event::Returned(..)]
+            [Event::Settled(_, 1, Outcome::Acked), Event::Returned(..)]
         ));
     }
     // What is no tag at all is left to the content.
@@ -134,8 +134,8 @@ fn a_bogus_tag_does_not_disturb_the_order() {
     assert!(matches!(
         &events[..],
         [
-            Event::Settled(1, Outcome::Returned(_)),
-            Event::Settled(2, Outcome::Returned(_)),
+            Event::Settled(_, 1, Outcome::Returned(_)),
+            Event::Settled(_, 2, Outcome::Returned(_)),
             Event::Returned(..)
         ]
     ));
@@ -177,7 +177,7 @@ fn a_late_return_is_not_taken_for_the_retry() {
     let events = session.events();
     match &events[..] {
         [
-            Event::Settled(4, Outcome::Returned(returned)),
+            Event::Settled(_, 4, Outcome::Returned(returned)),
             Event::Returned(..),
         ] => {
             assert_eq!(returned.matched, Match::Unique);
@@ -203,8 +203,8 @@ fn a_late_return_with_a_tag_is_not_taken_for_the_retry() {
     assert!(matches!(
         &events[..],
         [
-            Event::Settled(1, Outcome::Unknown { .. }),
-            Event::Settled(2, Outcome::Acked),
+            Event::Settled(_, 1, Outcome::Unknown { .. }),
+            Event::Settled(_, 2, Outcome::Acked),
             Event::Returned(..)
         ]
     ));

@@ -103,7 +103,7 @@ fn a_return_without_a_confirm_is_returned_all_the_same() {
     );
     let events = session.events();
     assert!(
-        matches!(&events[0], Event::Settled(2, Outcome::Returned(returned)) if returned.followed == Followed::Nothing)
+        matches!(&events[0], Event::Settled(_, 2, Outcome::Returned(returned)) if returned.followed == Followed::Nothing)
     );
 }
 
@@ -362,7 +362,7 @@ fn headers_that_break_the_limits_harm_nobody() {
     let events = session.events();
     assert!(matches!(
         &events[..],
-        [Event::Settled(1, Outcome::Acked), Event::Returned(..)]
+        [Event::Settled(_, 1, Outcome::Acked), Event::Returned(..)]
     ));
 }
 
