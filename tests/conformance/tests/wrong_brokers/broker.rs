@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use amqp_codec::basic::Properties;
-use amqp_codec::{ContentHeader, Frame, Method, MethodFields, MethodId, frame};
+use amqp_codec::{
+    ContentHeader, Frame, Method, MethodFields, MethodId, ReplyCode, connection, frame,
+};
 use amqp_conformance::Typed;
 use amqp_conformance::event::OwnedFrame;
 
@@ -31,8 +33,14 @@ pub(crate) type Hook = Box<dyn FnMut(Passing, &mut Out) + Send>;
 pub(crate) enum Passing {
     /// From the broker: a frame, or a method with its whole content.
     Server(Unit),
+    /// From the broker: what is no frame, as a protocol header.
+    ServerBytes(Vec<u8>),
+    /// The broker ends the stream.
+    ServerEnd,
     /// From the check.
     Client(OwnedFrame),
+    /// From the check: what is no frame.
+    ClientBytes(Vec<u8>),
 }
 
 /// What a broker says at once.
@@ -65,7 +73,10 @@ impl Out {
     pub(crate) fn pass(&mut self, passing: Passing) {
         match passing {
             Passing::Server(unit) => self.tell_client(&unit),
+            Passing::ServerBytes(bytes) => self.act(Action::ToClient(bytes)),
+            Passing::ServerEnd => self.act(Action::Cut),
             Passing::Client(frame) => self.tell_server(&frame),
+            Passing::ClientBytes(bytes) => self.act(Action::ToServer(bytes)),
         }
     }
 
@@ -162,8 +173,74 @@ pub(crate) fn nothing() -> Fault {
     fault(|| |passing, out: &mut Out| out.pass(passing))
 }
 
+/// The broker never ends the stream.
+pub(crate) fn never_ends() -> Fault {
+    fault(|| {
+        |passing, out: &mut Out| match passing {
+            Passing::ServerEnd => {}
+            passing => out.pass(passing),
+        }
+    })
+}
+
+/// What is done to each frame of the client's.
+pub(crate) fn frames(act: impl Fn(OwnedFrame, &mut Out) + Send + Sync + Clone + 'static) -> Fault {
+    fault(move || {
+        let act = act.clone();
+        move |passing, out: &mut Out| match passing {
+            Passing::Client(frame) => act(frame, out),
+            passing => out.pass(passing),
+        }
+    })
+}
+
+/// The broker ends the stream at such a frame of the client's.
+pub(crate) fn ends_at(
+    which: impl Fn(&OwnedFrame) -> bool + Send + Sync + Clone + 'static,
+) -> Fault {
+    frames(move |frame, out| match which(&frame) {
+        true => out.act(Action::Cut),
+        false => out.tell_server(&frame),
+    })
+}
+
+/// The broker does not hear such a frame of the client's.
+pub(crate) fn overhears(
+    which: impl Fn(&OwnedFrame) -> bool + Send + Sync + Clone + 'static,
+) -> Fault {
+    frames(move |frame, out| {
+        if !which(&frame) {
+            out.tell_server(&frame);
+        }
+    })
+}
+
+/// The broker ends the stream at such a method of the client's.
+pub(crate) fn ends_at_method<M: Typed>(
+    which: impl Fn(&M) -> bool + Send + Sync + Clone + 'static,
+) -> Fault {
+    ends_at(move |frame| typed::<M>(frame).is_some_and(|it| which(&it)))
+}
+
+/// The method in a frame, if it is this one.
+pub(crate) fn typed<M: Typed>(frame: &OwnedFrame) -> Option<M> {
+    M::try_from(frame.method()?).ok()
+}
+
+/// The broker says another code in connection.close.
+pub(crate) fn confuses_codes(from: ReplyCode, to: ReplyCode) -> Fault {
+    rewrites(move |it: &mut connection::Close<'static>| {
+        if it.reply_code == from {
+            it.reply_code = to;
+        }
+    })
+}
+
 /// What is done to what the broker says, if it is this method; all else passes.
-fn server(id: MethodId, act: impl Fn(Unit, &mut Out) + Send + Sync + Clone + 'static) -> Fault {
+pub(crate) fn server(
+    id: MethodId,
+    act: impl Fn(Unit, &mut Out) + Send + Sync + Clone + 'static,
+) -> Fault {
     fault(move || {
         let act = act.clone();
         move |passing, out: &mut Out| match passing {

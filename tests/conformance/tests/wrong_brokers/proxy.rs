@@ -1,7 +1,6 @@
 //! Stands between the checks and a real node, takes what is said apart into frames, and lets a fault at it.
 //!
-//! What the checks send that is no frame passes as it is, and so does everything after it: a fault concerns brokers that
-//! are wrong, not clients.
+//! What is no frame, and everything after it, is bytes to the fault.
 
 use std::collections::HashMap;
 use std::io;
@@ -44,46 +43,53 @@ async fn link(mut client: TcpStream, node: SocketAddr, mut hook: Hook) -> io::Re
     let (mut from_client, mut from_server) = (Input::default(), Input::default());
     let mut contents = HashMap::new();
     let (mut client_ended, mut server_ended) = (false, false);
-    while !server_ended {
+    while !(client_ended && server_ended) {
         let mut out = Out::default();
         tokio::select! {
             read = client.read_buf(&mut from_client.bytes), if !client_ended => {
                 client_ended = read? == 0;
                 while let Some(piece) = from_client.next() {
-                    match piece {
-                        Piece::Frame(frame) => hook(Passing::Client(frame), &mut out),
-                        Piece::Bytes(bytes) => out.act(Action::ToServer(bytes)),
-                    }
+                    let passing = match piece {
+                        Piece::Frame(frame) => Passing::Client(frame),
+                        Piece::Bytes(bytes) => Passing::ClientBytes(bytes),
+                    };
+                    hook(passing, &mut out);
                 }
             }
-            read = server.read_buf(&mut from_server.bytes) => {
-                server_ended = read? == 0;
+            read = server.read_buf(&mut from_server.bytes), if !server_ended => {
+                // A reset is an end too.
+                server_ended = read.unwrap_or(0) == 0;
                 while let Some(piece) = from_server.next() {
-                    match piece {
-                        Piece::Frame(frame) => {
-                            if let Some(unit) = whole(&mut contents, frame) {
-                                hook(Passing::Server(unit), &mut out);
-                            }
-                        }
-                        Piece::Bytes(bytes) => out.act(Action::ToClient(bytes)),
-                    }
+                    let passing = match piece {
+                        Piece::Frame(frame) => match whole(&mut contents, frame) {
+                            Some(unit) => Passing::Server(unit),
+                            None => continue,
+                        },
+                        Piece::Bytes(bytes) => Passing::ServerBytes(bytes),
+                    };
+                    hook(passing, &mut out);
+                }
+                if server_ended {
+                    hook(Passing::ServerEnd, &mut out);
                 }
             }
         }
         for action in out.actions {
             match action {
                 Action::ToClient(bytes) => client.write_all(&bytes).await?,
-                Action::ToServer(bytes) => server.write_all(&bytes).await?,
+                // That the node does not read any more is seen by its end.
+                Action::ToServer(bytes) => _ = server.write_all(&bytes).await,
                 Action::Wait(duration) => tokio::time::sleep(duration).await,
                 Action::Cut => return client.shutdown().await,
                 Action::Reset => return client.set_zero_linger(),
             }
         }
-        if client_ended {
-            server.shutdown().await?;
+        if client_ended && !server_ended {
+            _ = server.shutdown().await;
         }
     }
-    client.shutdown().await
+    // The fault has not passed the end on.
+    std::future::pending().await
 }
 
 /// A frame that is a unit, or completes one.
@@ -111,9 +117,10 @@ enum Piece {
     Bytes(Vec<u8>),
 }
 
+/// What is larger than any frame that was agreed upon is not waited for.
 const LIMITS: Limits = Limits {
-    frame_max: u32::MAX,
-    method_frame_max: u32::MAX,
+    frame_max: 1 << 24,
+    method_frame_max: 1 << 24,
     table_depth: u16::MAX,
     table_entries: u32::MAX,
     body_max: u64::MAX,
