@@ -293,8 +293,28 @@ impl Connection {
         codes: impl Into<Codes>,
     ) -> Result<connection::Close<'static>, Failure> {
         let event = self.wire().next_where(is_close).await;
-        self.watch(&event);
-        let close = verify::connection_error(&event, &codes.into())?;
+        self.connection_error(&event, &codes.into()).await
+    }
+
+    /// As [`expect_connection_error`](Self::expect_connection_error), and nothing but heartbeats may come before it.
+    ///
+    /// # Errors
+    /// Something else comes, or nothing.
+    pub async fn expect_connection_error_next(
+        &mut self,
+        codes: impl Into<Codes>,
+    ) -> Result<connection::Close<'static>, Failure> {
+        let event = self.wire().next_where(|_| true).await;
+        self.connection_error(&event, &codes.into()).await
+    }
+
+    async fn connection_error(
+        &mut self,
+        event: &Event,
+        codes: &Codes,
+    ) -> Result<connection::Close<'static>, Failure> {
+        self.watch(event);
+        let close = verify::connection_error(event, codes)?;
         self.record.called_for(self.number, 0);
         self.send(0, connection::CloseOk {}).await?;
         self.half_close().await;

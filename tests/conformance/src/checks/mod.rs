@@ -49,28 +49,45 @@
 //!   by `cargo test -p amqp-conformance --test wrong_brokers NAME`. A check that a real RabbitMQ does not pass has one.
 //! - The lists of groups here and there, and the entries of a profile, are in alphabetical order.
 
+mod authentication;
 mod basic_get;
 mod basic_publish;
 mod channel;
+mod connection;
+mod connection_open;
+mod connection_tune;
+mod content;
 mod exchange;
 mod field_table;
+mod framing;
 mod handshake;
+mod heartbeat;
+mod limits;
 mod properties;
 mod queue;
 mod queue_arguments;
 mod routing;
+mod steps;
 
 use crate::check::Check;
 
 /// All checks, by group.
 pub fn all() -> Vec<Check> {
     [
-        handshake::checks(),
-        channel::checks(),
-        basic_publish::checks(),
+        authentication::checks(),
         basic_get::checks(),
+        basic_publish::checks(),
+        channel::checks(),
+        connection::checks(),
+        connection_open::checks(),
+        connection_tune::checks(),
+        content::checks(),
         exchange::checks(),
         field_table::checks(),
+        framing::checks(),
+        handshake::checks(),
+        heartbeat::checks(),
+        limits::checks(),
         properties::checks(),
         queue::checks(),
         queue_arguments::checks(),

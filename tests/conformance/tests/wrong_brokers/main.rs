@@ -10,12 +10,19 @@ mod operator;
 mod proxy;
 mod trial;
 
+mod authentication;
 mod basic_get;
 mod basic_publish;
 mod channel;
+mod connection;
+mod connection_tune;
+mod content;
 mod exchange;
 mod field_table;
+mod framing;
 mod handshake;
+mod heartbeat;
+mod limits;
 mod properties;
 mod queue;
 mod queue_arguments;
@@ -56,16 +63,23 @@ fn main() {
 
 fn brokers() -> Vec<WrongBroker> {
     [
-        handshake::brokers(),
-        channel::brokers(),
-        basic_publish::brokers(),
+        authentication::brokers(),
         basic_get::brokers(),
+        basic_publish::brokers(),
+        channel::brokers(),
+        connection::brokers(),
+        connection_tune::brokers(),
+        content::brokers(),
         exchange::brokers(),
-        routing::brokers(),
+        field_table::brokers(),
+        framing::brokers(),
+        handshake::brokers(),
+        heartbeat::brokers(),
+        limits::brokers(),
+        properties::brokers(),
         queue::brokers(),
         queue_arguments::brokers(),
-        properties::brokers(),
-        field_table::brokers(),
+        routing::brokers(),
     ]
     .into_iter()
     .flatten()
