@@ -12,6 +12,7 @@ mod handshake;
 mod memory;
 mod open;
 mod peer;
+mod sockets;
 mod stage;
 mod wire;
 
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use case::{Case, Scene};
+use case::Scene;
 
 /// How many ways there have to be.
 const AT_LEAST: usize = 120;
@@ -32,18 +33,25 @@ fn main() {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    let cases = cases::all();
-    let names: Vec<_> = cases.iter().map(|case| case.name).collect();
-    let mut trials = vec![Trial::test("suite/names", move || check_names(names))];
-    trials.extend(
-        cases
-            .into_iter()
-            .map(|case| Trial::test(case.name, move || watched(case))),
-    );
+    let mut trials = Vec::new();
+    for case in cases::all() {
+        let name = case.name;
+        trials.push(trial(name, true, || async move {
+            match case.scene {
+                Scene::Handshake(step) => handshake::run(case, step).await,
+                _ => open::run(case).await,
+            }
+        }));
+    }
+    for case in sockets::all() {
+        trials.push(trial(case.name, false, || sockets::run(case)));
+    }
+    let names: Vec<_> = trials.iter().map(|trial| trial.name().to_owned()).collect();
+    trials.push(Trial::test("suite/names", move || check_names(names)));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn check_names(mut names: Vec<&str>) -> Result<(), Failed> {
+fn check_names(mut names: Vec<String>) -> Result<(), Failed> {
     let count = names.len();
     names.sort_unstable();
     names.dedup();
@@ -52,27 +60,27 @@ fn check_names(mut names: Vec<&str>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Runs a case, and ends everything if it does not end by itself.
-fn watched(case: Case) -> Result<(), Failed> {
-    let (done, waits) = mpsc::channel::<()>();
-    let name = case.name;
-    let watchdog = std::thread::spawn(move || {
-        if waits.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("{name} does not end");
-            std::process::exit(101);
-        }
-    });
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()?;
-    runtime.block_on(async {
-        match case.scene {
-            Scene::Handshake(step) => handshake::run(case, step).await,
-            _ => open::run(case).await,
-        }
-    });
-    drop(done);
-    watchdog.join().map_err(|_| "the watchdog")?;
-    Ok(())
+/// A case on a runtime of its own, in virtual time or not. Should it not end by itself, everything ends.
+fn trial<F: Future<Output = ()>>(
+    name: &'static str,
+    virtual_time: bool,
+    case: impl FnOnce() -> F + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        let (done, waits) = mpsc::channel::<()>();
+        let watchdog = std::thread::spawn(move || {
+            if waits.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{name} does not end");
+                std::process::exit(101);
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(virtual_time)
+            .build()?;
+        runtime.block_on(case());
+        drop(done);
+        watchdog.join().map_err(|_| "the watchdog")?;
+        Ok(())
+    })
 }
