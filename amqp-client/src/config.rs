@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use amqp_codec::{Limits, ShortStr, Table, Value, short, table};
+use amqp_codec::{ShortStr, Table, Value, short, table};
 
 use crate::auth::{Credentials, Mechanism, Sasl, Secret};
 use crate::negotiate::{self, Heartbeat, Wanted};
 
+mod limits;
 mod tls;
 
+pub use limits::Limits;
 #[cfg(feature = "tokio")]
 pub(crate) use tls::Pem;
 pub use tls::{ServerName, Tls, TlsConfigError, TlsVersion, Verify};
@@ -41,10 +43,9 @@ pub struct ConnectOptions {
     pub(crate) connection_name: Option<String>,
     pub(crate) client_properties: Table<'static>,
     pub(crate) locale: String,
-    pub(crate) wanted: Wanted,
+    pub(crate) heartbeat: Heartbeat,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
-    pub(crate) outgoing_bytes: usize,
     pub(crate) tls: Option<Tls>,
 }
 
@@ -87,6 +88,17 @@ pub enum ConfigError {
         /// What was asked for, in bytes.
         frame_max: u32,
     },
+    /// One of the [`Limits`] is too small for anything to work.
+    #[error("the limit {limit} is below its minimum of {minimum}")]
+    LimitTooSmall {
+        /// Its name.
+        limit: &'static str,
+        /// The least that it may be.
+        minimum: u32,
+    },
+    /// [`Limits::events`] is none, or more than 65,536.
+    #[error("{0} events cannot be kept, 1 to 65536 can")]
+    EventsOutOfRange(usize),
     /// No authentication mechanism is left to offer.
     #[error("no authentication mechanism is configured")]
     NoMechanism,
@@ -108,10 +120,9 @@ impl Default for ConnectOptions {
             connection_name: None,
             client_properties: default_client_properties(),
             locale: "en_US".to_owned(),
-            wanted: Wanted::default(),
+            heartbeat: Heartbeat::default(),
             limits: Limits::default(),
             deadlines: Deadlines::default(),
-            outgoing_bytes: 1024 * 1024,
             tls: None,
         }
     }
@@ -229,24 +240,23 @@ impl ConnectOptions {
     /// The heartbeat interval; a number is seconds, 0 is none. What the server proposes unless
     /// said.
     pub fn heartbeat(mut self, heartbeat: impl Into<Heartbeat>) -> Self {
-        self.wanted.heartbeat = heartbeat.into();
+        self.heartbeat = heartbeat.into();
         self
     }
 
-    /// How many channels may be open; 0, the default, is the server's limit.
+    /// See [`Limits::channels`].
     pub fn channel_max(mut self, channels: u16) -> Self {
-        self.wanted.channel_max = channels;
+        self.limits.channels = channels;
         self
     }
 
-    /// The largest frame in bytes, envelope included: at least 4096 (RabbitMQ since 4.1 refuses
-    /// anything below 8192, without a word), or 0, the default: the server's limit.
+    /// See [`Limits::frame_bytes`]. RabbitMQ since 4.1 refuses anything below 8192, without a word.
     pub fn frame_max(mut self, bytes: u32) -> Self {
-        self.wanted.frame_max = bytes;
+        self.limits.frame_bytes = bytes;
         self
     }
 
-    /// What the broker may make us accept.
+    /// What the broker may make us accept, keep or owe: all bounds at once, in place of what was said of each before.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -288,10 +298,9 @@ impl ConnectOptions {
         self
     }
 
-    /// How many bytes may wait to be written before publishing waits too; 1 MiB unless said. A
-    /// message larger than this goes when nothing else waits.
+    /// See [`Limits::outgoing_bytes`].
     pub fn outgoing_buffer(mut self, bytes: usize) -> Self {
-        self.outgoing_bytes = bytes;
+        self.limits.outgoing_bytes = bytes;
         self
     }
 
@@ -325,8 +334,18 @@ impl ConnectOptions {
         if let Some(tls) = &self.tls {
             tls.validate()?;
         }
-        negotiate::check_frame_max(self.wanted.frame_max)
+        self.limits.validate()?;
+        negotiate::check_frame_max(self.limits.frame_bytes)
             .map_err(|frame_max| ConfigError::FrameMaxTooSmall { frame_max })
+    }
+
+    /// What is wanted of tune.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted {
+            channel_max: self.limits.channels,
+            frame_max: self.limits.frame_bytes,
+            heartbeat: self.heartbeat,
+        }
     }
 
     /// The addresses to try, in order; never empty.

@@ -48,6 +48,25 @@ pub enum Violation {
     /// A delivery whose tag does not grow.
     #[error("delivery tag {0} is not above the one before")]
     DeliveryTag(u64),
+    /// More than [`Limits::handshake_bytes`](crate::Limits::handshake_bytes) before the connection was open.
+    #[error("the handshake is longer than {max} bytes")]
+    HandshakeTooLong {
+        /// The limit.
+        max: u32,
+    },
+    /// Parts of messages beyond [`Limits::assembly_bytes`](crate::Limits::assembly_bytes), on all channels together.
+    #[error("more than {max} bytes of incomplete messages")]
+    TooMuchInAssembly {
+        /// The limit.
+        max: usize,
+    },
+    /// More that calls for an answer than [`Limits::held_answer_bytes`](crate::Limits::held_answer_bytes) allows while
+    /// none can be given.
+    #[error("more than {max} bytes of answers wait for that to a commit or rollback")]
+    TooManyAnswers {
+        /// The limit.
+        max: usize,
+    },
 }
 
 impl Violation {
@@ -60,6 +79,10 @@ impl Violation {
             Violation::ChannelNotOpen(_) => ReplyCode::CHANNEL_ERROR,
             Violation::UnknownConfirm { .. } | Violation::DeliveryTag(_) => {
                 ReplyCode::PRECONDITION_FAILED
+            }
+            Violation::TooMuchInAssembly { .. } => ReplyCode::CONTENT_TOO_LARGE,
+            Violation::HandshakeTooLong { .. } | Violation::TooManyAnswers { .. } => {
+                ReplyCode::RESOURCE_ERROR
             }
         }
     }

@@ -113,7 +113,7 @@ pub use api::{
     TxChannel,
 };
 pub use auth::{AuthError, Credentials, Login, Mechanism, Sasl, Secret};
-pub use config::ConnectOptions;
+pub use config::{ConnectOptions, Limits};
 pub use message::{Message, Property, Publication};
 pub use outcome::{Counts, Followed, Match, Outcome, Returned, UnknownReason};
 pub use proto::ConfirmOptions;

@@ -44,7 +44,8 @@ pub const DIRECT_REPLY_TO: ShortStr<'static> = short!("amq.rabbitmq.reply-to");
 pub struct Consume {
     method: basic::Consume<'static>,
     refused: Refused,
-    budget: usize,
+    /// What the connection's limits say, unless it was said.
+    budget: Option<usize>,
     overflow: Overflow,
 }
 
@@ -60,9 +61,6 @@ pub enum Overflow {
     StallConnection,
 }
 
-/// How many bytes may wait for a consumer that is not read, unless said.
-const DEFAULT_BUDGET: usize = 64 << 20;
-
 impl Consume {
     /// The messages of this queue, with acks, not exclusive. The name has up to 255 bytes; the empty one is the queue
     /// declared last on the channel.
@@ -75,7 +73,7 @@ impl Consume {
         Consume {
             method,
             refused,
-            budget: DEFAULT_BUDGET,
+            budget: None,
             overflow: Overflow::default(),
         }
     }
@@ -149,7 +147,7 @@ impl Consume {
     ///
     /// With acks and a prefetch limit ([`Methods::qos`](super::Methods::qos)) it is the broker that waits, long before.
     pub fn budget(mut self, bytes: usize, overflow: Overflow) -> Self {
-        self.budget = bytes;
+        self.budget = Some(bytes);
         self.overflow = overflow;
         self
     }

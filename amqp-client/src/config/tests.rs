@@ -9,10 +9,83 @@ fn defaults() {
     );
     assert_eq!(options.virtual_host, "/");
     assert_eq!(options.credentials, Credentials::default());
-    assert_eq!(options.wanted, Wanted::default());
+    assert_eq!(options.wanted(), Wanted::default());
     assert_eq!(options.deadlines.connect, Duration::from_secs(30));
     assert_eq!(options.deadlines.handshake, Duration::from_secs(10));
     assert_eq!(options.validate(), Ok(()));
+}
+
+#[test]
+fn limits_too_small_for_anything_are_refused() {
+    let refused = |limits: Limits| {
+        let options = ConnectOptions::new().limits(limits);
+        options.validate().map_err(|error| error.to_string())
+    };
+    let smallest = Limits {
+        handshake_bytes: 4096,
+        frame_bytes: 4096,
+        method_frame_bytes: 4096,
+        table_depth: 2,
+        table_entries: 0,
+        message_bytes: 0,
+        assembly_bytes: 0,
+        channels: 1,
+        undelivered_bytes: 0,
+        returned_messages: 0,
+        returned_bytes: 0,
+        events: 1,
+        outgoing_bytes: 0,
+        owed_bytes: 0,
+        held_answer_bytes: 0,
+    };
+    assert_eq!(refused(smallest), Ok(()));
+    for (limits, says) in [
+        (
+            Limits {
+                handshake_bytes: 4095,
+                ..smallest
+            },
+            "handshake_bytes is below its minimum of 4096",
+        ),
+        (
+            Limits {
+                frame_bytes: 4095,
+                ..smallest
+            },
+            "minimum is 4096 bytes",
+        ),
+        (
+            Limits {
+                method_frame_bytes: 4095,
+                ..smallest
+            },
+            "method_frame_bytes is below its minimum of 4096",
+        ),
+        (
+            Limits {
+                table_depth: 1,
+                ..smallest
+            },
+            "table_depth is below its minimum of 2",
+        ),
+        (
+            Limits {
+                events: 0,
+                ..smallest
+            },
+            "0 events",
+        ),
+        (
+            Limits {
+                events: 65_537,
+                ..smallest
+            },
+            "65537 events",
+        ),
+    ] {
+        let error = refused(limits).unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 #[test]
@@ -162,7 +235,7 @@ mod uris {
         assert_eq!(mechanisms(&options), ["EXTERNAL", "PLAIN"]);
         assert_eq!(options.deadlines.connect, Duration::from_millis(1500));
         assert_eq!(
-            options.wanted,
+            options.wanted(),
             Wanted {
                 channel_max: 7,
                 frame_max: 8192,

@@ -19,16 +19,13 @@ pub(crate) use self::consumers::ConsumerEnd;
 use self::consumers::ConsumerSlot;
 pub(crate) use self::publishes::Interest;
 use self::requests::RequestSlot;
-use self::returns::ReturnsQueue;
+use self::returns::{Kept, ReturnsQueue};
 use self::waiting::{RoomWaiter, SettleWaiter};
 use super::ids::IdMap;
 use crate::api;
 use crate::error::{CloseCause, Closed, HandshakeError, OneLine, UsageError};
 use crate::outcome::{Counts, Outcome};
 use crate::proto::{ChannelId, Connection, ConsumerId, Event, PublishId, RequestId};
-
-/// How many events wait for a subscriber that does not read before it is told that it lags.
-const EVENTS_KEPT: usize = 256;
 
 /// The state of one connection, and how it ended once its task is gone.
 pub(crate) struct Shared {
@@ -159,6 +156,8 @@ pub(crate) struct State {
     /// The slots of the channels that are open, by number.
     by_number: IdMap<u16, usize>,
     consumers: IdMap<ConsumerId, ConsumerSlot>,
+    /// What of returned messages waits for readers, on all channels.
+    kept: Kept,
     /// Consumers over their budget that stop the reading until they are read.
     stalled: usize,
     /// One of them was read, or ended, since the task was last told.
@@ -189,6 +188,7 @@ pub(crate) struct ChannelSlot {
 
 impl State {
     fn new(conn: Connection<Interest>) -> Self {
+        let events = broadcast::Sender::new(conn.limits().events);
         State {
             conn,
             dead: Vec::new(),
@@ -199,9 +199,10 @@ impl State {
             channels: Slab::new(),
             by_number: IdMap::default(),
             consumers: IdMap::default(),
+            kept: Kept::default(),
             stalled: 0,
             unstalled: false,
-            events: broadcast::Sender::new(EVENTS_KEPT),
+            events,
             handshake: None,
             handshake_waker: None,
             awaited: Vec::new(),
@@ -333,6 +334,7 @@ impl State {
             self.by_number.remove(&channel.id.number);
         }
         self.awaited.retain(|awaited| *awaited != slot);
+        self.kept.forget(&channel.returns);
         self.dead.extend(channel.returns.wakers);
         for consumer in channel.consumers {
             self.unstall(consumer);

@@ -46,7 +46,7 @@ pub(super) struct Task<T> {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
     pub(super) fn new(shared: Arc<Shared>, transport: T) -> Self {
-        let input = Input::new(*shared.lock().conn.limits());
+        let input = Input::new(shared.lock().conn.limits());
         Task {
             shared,
             transport,

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use amqp_codec::content::Assembler;
 use amqp_codec::{
-    Limits, Method, MethodFields, MethodId, ReplyCode, ShortStr, basic, channel, confirm, frame, tx,
+    Method, MethodFields, MethodId, ReplyCode, ShortStr, basic, channel, confirm, frame, tx,
 };
 
 use super::ConfirmOptions;
@@ -24,6 +24,7 @@ use super::outgoing::{Backlog, Outgoing};
 use super::rpc::{Abandoned, RequestId, Rpc, RpcQueue};
 use super::transaction::Transaction;
 use super::view::ConfirmStatus;
+use crate::config::Limits;
 use crate::error::{CloseCause, Closed, UsageError, Violation};
 use crate::message::Publication;
 use crate::outcome::Counts;
@@ -34,7 +35,11 @@ mod recv;
 pub(super) struct Shared<'a, P> {
     pub(super) outgoing: &'a mut Outgoing,
     pub(super) events: &'a mut Events<P>,
+    /// The limits of decoding.
+    pub(super) decoding: &'a amqp_codec::Limits,
     pub(super) limits: &'a Limits,
+    /// Bytes of messages that have come in part, on all channels.
+    pub(super) assembling: &'a mut usize,
 }
 
 pub(super) struct Channel<P> {
@@ -45,6 +50,8 @@ pub(super) struct Channel<P> {
     pub(super) flow: bool,
     rpcs: RpcQueue,
     incoming: Assembler<DeliveryHead>,
+    /// How many bytes of it count as assembling.
+    assembling: usize,
     pub(super) consumers: Consumers,
     pub(super) backlog: Backlog,
     /// The close that goes out when every publish has its outcome.
@@ -112,6 +119,7 @@ impl<P: Keep> Channel<P> {
             flow: true,
             rpcs: RpcQueue::default(),
             incoming: Assembler::new(),
+            assembling: 0,
             consumers: Consumers::new(),
             backlog: Backlog::default(),
             close_when_settled: None,
@@ -526,6 +534,8 @@ impl<P: Keep> Channel<P> {
 
     /// The channel is over: everything that waits on it, its close apart, gets its answer.
     fn end(&mut self, closed: &Arc<Closed>, shared: &mut Shared<'_, P>) {
+        self.incoming.reset();
+        self.assembled(shared);
         let events = &mut *shared.events;
         if let Mode::Confirm(tracker) = &mut self.mode {
             tracker.channel_closed(closed, |seq, keep, outcome| {

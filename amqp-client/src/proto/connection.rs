@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use amqp_codec::{
-    EncodeError, Limits, LongStr, MethodFields, ProtocolHeader, ReplyCode, ShortStr, connection,
-    frame,
+    EncodeError, LongStr, MethodFields, ProtocolHeader, ReplyCode, ShortStr, connection, frame,
 };
 
 use super::after;
@@ -24,7 +23,7 @@ use super::heartbeat::Heartbeat;
 use super::outgoing::{Batch, Outgoing};
 use super::rpc::{RequestId, Rpc, RpcQueue};
 use super::view::{ChannelView, ConfirmStatus, Refusal};
-use crate::config::ConnectOptions;
+use crate::config::{ConnectOptions, Limits};
 use crate::error::{Closed, UsageError, Violation};
 use crate::negotiate::Negotiated;
 use crate::outcome::Outcome;
@@ -47,12 +46,15 @@ pub struct Connection<P> {
     state: State,
     server: ServerInfo,
     negotiated: Option<Negotiated>,
+    decoding: amqp_codec::Limits,
     outgoing: Outgoing,
     /// By number, from 1 on.
     channels: Vec<Option<Box<Channel<P>>>>,
     /// Numbers that were used and are free again, in the order they came free.
     free: VecDeque<u16>,
     incarnations: u64,
+    /// Bytes of messages that have come in part, on all channels.
+    assembling: usize,
     requests: u64,
     /// Synchronous methods on channel 0 after the handshake.
     rpcs: RpcQueue,
@@ -102,7 +104,7 @@ impl<P: Keep> Connection<P> {
     ///
     /// The options must have passed [`ConnectOptions::validate`].
     pub fn new(id: u64, options: ConnectOptions, now: Instant) -> Self {
-        let mut outgoing = Outgoing::new(options.outgoing_bytes);
+        let mut outgoing = Outgoing::new(options.limits.outgoing_bytes, options.limits.owed_bytes);
         outgoing.write(|buf| ProtocolHeader::AMQP_0_9_1.encode(buf));
         let deadline = after(now, options.deadlines.handshake);
         Connection {
@@ -113,10 +115,12 @@ impl<P: Keep> Connection<P> {
             },
             server: ServerInfo::default(),
             negotiated: None,
+            decoding: options.limits.before_tune(),
             outgoing,
             channels: Vec::new(),
             free: VecDeque::new(),
             incarnations: 0,
+            assembling: 0,
             requests: 0,
             rpcs: RpcQueue::default(),
             blocked: None,
@@ -140,7 +144,7 @@ impl<P: Keep> Connection<P> {
         self.negotiated
     }
 
-    /// The limits on what the peer may send.
+    /// The limits on what the peer may make us accept, keep or owe.
     pub fn limits(&self) -> &Limits {
         &self.options.limits
     }
@@ -245,7 +249,9 @@ impl<P: Keep> Connection<P> {
         let mut shared = Shared {
             outgoing: &mut self.outgoing,
             events: &mut self.events,
+            decoding: &self.decoding,
             limits: &self.options.limits,
+            assembling: &mut self.assembling,
         };
         let channel = Channel::open(id, request, &mut shared);
         self.channels[usize::from(number) - 1] = Some(Box::new(channel));
@@ -278,7 +284,9 @@ impl<P: Keep> Connection<P> {
                 shared: Shared {
                     outgoing: &mut self.outgoing,
                     events: &mut self.events,
+                    decoding: &self.decoding,
                     limits: &self.options.limits,
+                    assembling: &mut self.assembling,
                 },
                 frame_max: self
                     .negotiated
@@ -436,7 +444,9 @@ impl<P: Keep> Connection<P> {
                 let mut shared = Shared {
                     outgoing: &mut self.outgoing,
                     events: &mut self.events,
+                    decoding: &self.decoding,
                     limits: &self.options.limits,
+                    assembling: &mut self.assembling,
                 };
                 channel.connection_closed(closed, written, &mut shared);
             }

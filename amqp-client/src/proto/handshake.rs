@@ -122,7 +122,7 @@ pub(super) fn recv_tune(
         frame_max: tune.frame_max,
         heartbeat: tune.heartbeat,
     };
-    let negotiated = negotiate::negotiate(server, options.wanted)?;
+    let negotiated = negotiate::negotiate(server, options.wanted())?;
     let tune_ok = connection::TuneOk {
         channel_max: negotiated.channel_max,
         frame_max: negotiated.frame_max,

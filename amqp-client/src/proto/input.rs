@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use amqp_codec::frame::FRAME_MIN_SIZE;
-use amqp_codec::{DecodeError, Limits, Method, ProtocolHeader, RawFrame, frame};
+use amqp_codec::{DecodeError, Method, ProtocolHeader, RawFrame, frame};
 use bytes::{Buf, Bytes, BytesMut};
+
+use crate::config::Limits;
 
 /// From this size on, a frame's payload may be shared with what is made of it instead of being copied.
 const SHARE_FROM: usize = 8 * 1024;
@@ -21,7 +22,9 @@ pub struct Input {
     buffer: BytesMut,
     /// The size of the memory that `buffer` is a part of.
     block: usize,
-    limits: Limits,
+    limits: amqp_codec::Limits,
+    /// The bound of methods and headers once the frame size is agreed on.
+    method_frame_max: u32,
     /// Nothing was decoded yet: instead of a frame, the peer's protocol header may come.
     first: bool,
     /// Bytes before the buffer, for the offsets in errors.
@@ -98,26 +101,29 @@ impl fmt::Debug for Input {
 }
 
 impl Input {
-    /// Nothing received yet. Frame sizes are bound by the protocol's minimum, or what `limits` allow to
-    /// methods and headers, until [`set_frame_max`](Self::set_frame_max).
-    pub fn new(limits: Limits) -> Self {
-        let limits = Limits {
-            frame_max: FRAME_MIN_SIZE,
-            ..limits
-        };
+    /// Nothing received yet. Frames are bound by what the handshake may have until
+    /// [`set_frame_max`](Self::set_frame_max).
+    pub fn new(limits: &Limits) -> Self {
         Input {
             buffer: BytesMut::new(),
             block: 0,
-            limits,
+            limits: limits.before_tune(),
+            method_frame_max: limits.method_frame_bytes,
             first: true,
             consumed: 0,
             failed: false,
         }
     }
 
-    /// The negotiated size of frames.
+    /// The size of frames that was agreed on.
     pub fn set_frame_max(&mut self, frame_max: u32) {
         self.limits.frame_max = frame_max;
+        self.limits.method_frame_max = self.method_frame_max;
+    }
+
+    /// How many bytes were received in all.
+    pub(super) fn received(&self) -> u64 {
+        self.consumed + self.buffer.len() as u64
     }
 
     /// Makes room for at least so many bytes more.
@@ -241,7 +247,7 @@ impl Input {
 fn decode_frame(
     raw: RawFrame<'_>,
     offset: u64,
-    limits: &Limits,
+    limits: &amqp_codec::Limits,
     handle: impl FnOnce(InputFrame<'_>),
 ) -> Result<(), DecodeError> {
     let RawFrame {
@@ -276,7 +282,7 @@ mod tests {
 
     /// Whether the memory of each frame's payload may be shared, in frames of so many bytes.
     fn shared(reserved: usize, payloads: &[usize]) -> Vec<bool> {
-        let mut input = Input::new(Limits::default());
+        let mut input = Input::new(&Limits::default());
         input.set_frame_max(131_072);
         let mut shared = Vec::new();
         for len in payloads {

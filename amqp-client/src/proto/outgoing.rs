@@ -194,13 +194,15 @@ pub(super) struct Outgoing {
     turns: VecDeque<u16>,
     /// Above this many waiting bytes, publishes have to wait.
     limit: usize,
+    /// Above this many bytes of other things, the peer is not read from.
+    owed_limit: usize,
     frame_max: usize,
     /// connection.close is in the stream: of methods, only what answers the peer's own close may follow.
     sealed: bool,
 }
 
 impl Outgoing {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, owed_limit: usize) -> Self {
         Outgoing {
             batch: Batch::new(),
             handed_out: 0,
@@ -209,6 +211,7 @@ impl Outgoing {
             owed_backlogged: 0,
             turns: VecDeque::new(),
             limit,
+            owed_limit,
             frame_max: frame::FRAME_MIN_SIZE as usize,
             sealed: false,
         }
@@ -240,7 +243,7 @@ impl Outgoing {
     /// Whether the peer has made us owe it more than it takes: it is not to be read from until it does.
     /// Messages do not count, or a large one would keep its own confirm from being read.
     pub(super) fn is_overfull(&self) -> bool {
-        self.owed + self.owed_backlogged > self.limit * 2
+        self.owed + self.owed_backlogged > self.owed_limit
     }
 
     /// Whether nothing is ready to be handed out.
@@ -553,7 +556,7 @@ mod tests {
 
     #[test]
     fn large_bodies_take_turns() {
-        let mut outgoing = Outgoing::new(1 << 20);
+        let mut outgoing = Outgoing::new(1 << 20, 1 << 20);
         outgoing.set_frame_max(5008);
         let (mut one, mut two) = (Backlog::default(), Backlog::default());
         let bodies = [
@@ -605,7 +608,7 @@ mod tests {
 
     #[test]
     fn small_messages_pass_a_large_one_and_do_not_stop_it() {
-        let mut outgoing = Outgoing::new(10_000);
+        let mut outgoing = Outgoing::new(10_000, 10_000);
         outgoing.set_frame_max(5008);
         let (mut large, mut small) = (Backlog::default(), Backlog::default());
         let body = Bytes::from(vec![1u8; PUMP_TARGET]);

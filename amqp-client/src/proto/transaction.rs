@@ -3,10 +3,6 @@
 use crate::message::Message;
 use crate::outcome::Returned;
 
-/// How many bytes of answers may wait for that of a commit or rollback: of a server that keeps asking without giving it,
-/// no more is taken.
-const ANSWERS_HELD: usize = 4 << 20;
-
 /// What belongs to the open transaction, and what waits for the answer to a commit or rollback of it.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
@@ -69,11 +65,11 @@ impl Transaction {
         self.ending.as_mut().map(|ending| &mut ending.held)
     }
 
-    /// So many bytes were sent to answer the server. Whether too many of such wait by now.
-    pub(super) fn answered(&mut self, len: usize) -> bool {
-        self.ending.as_mut().is_some_and(|ending| {
+    /// So many bytes were sent to answer the server. How many of such wait by now.
+    pub(super) fn answered(&mut self, len: usize) -> usize {
+        self.ending.as_mut().map_or(0, |ending| {
             ending.answers += len;
-            ending.answers > ANSWERS_HELD
+            ending.answers
         })
     }
 

@@ -11,8 +11,8 @@ use amqp_client::codec::basic::Properties;
 use amqp_client::codec::{MethodId, ReplyCode, basic, channel, connection, content, frame, short};
 use amqp_client::error::CloseCause;
 use amqp_client::{
-    ConfirmOptions, ConnectOptions, Connection, Consume, Consumer, Event, Message, Missed, Outcome,
-    Overflow, QueueDeclare,
+    ConfirmOptions, ConnectOptions, Connection, Consume, Consumer, Event, Limits, Message, Missed,
+    Outcome, Overflow, QueueDeclare,
 };
 use amqp_tests::peer::{Greeting, Peer};
 use amqp_tests::wire::Event as Seen;
@@ -98,7 +98,10 @@ async fn peer_that_makes_us_answer_without_reading_is_not_read_from() {
             waiting: Vec::new(),
             taken: taken.clone(),
         });
-        let options = ConnectOptions::new().outgoing_buffer(bound);
+        let options = ConnectOptions::new().limits(Limits {
+            owed_bytes: 2 * bound,
+            ..Limits::default()
+        });
         let (connection, _) = tokio::join!(
             Connection::open_over(client, options),
             peer.handshake(Greeting::default())

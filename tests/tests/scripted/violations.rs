@@ -544,9 +544,9 @@ async fn odd_but_legal_frames_are_taken() {
 /// A message larger than we take, announced by its header: refused before its first byte came.
 #[tokio::test(start_paused = true)]
 async fn message_beyond_the_limits_is_refused_at_its_header() {
-    let limits = Limits {
-        body_max: 1000,
-        ..Limits::default()
+    let limits = amqp_client::Limits {
+        message_bytes: 1000,
+        ..Default::default()
     };
     let options = ConnectOptions::new().limits(limits);
     let (mut peer, connection) = connected_with(4096, Greeting::default(), options).await;

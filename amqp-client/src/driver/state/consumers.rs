@@ -44,9 +44,10 @@ impl State {
         &mut self,
         slot: usize,
         consumer: ConsumerId,
-        budget: usize,
+        budget: Option<usize>,
         overflow: Overflow,
     ) {
+        let budget = budget.unwrap_or(self.conn.limits().undelivered_bytes);
         let new = ConsumerSlot {
             channel: slot,
             budget,

@@ -10,16 +10,27 @@ use crate::message::Publication;
 use crate::outcome::Returned;
 use crate::proto::ChannelId;
 
-/// How many returned messages wait for a reader before the oldest are given up, and how many bytes of them.
-const RETURNS_KEPT: usize = 1024;
-const RETURNED_BYTES_KEPT: usize = 16 << 20;
+/// How much waits for readers.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Kept {
+    messages: usize,
+    bytes: usize,
+}
+
+impl Kept {
+    /// The messages that wait in this queue are gone with it.
+    pub(super) fn forget(&mut self, returns: &ReturnsQueue) {
+        self.messages -= returns.queue.len();
+        self.bytes -= returns.bytes;
+    }
+}
 
 #[derive(Default)]
 pub(super) struct ReturnsQueue {
-    pub(super) queue: VecDeque<Returned>,
-    pub(super) bytes: usize,
-    pub(super) missed: u64,
-    pub(super) wanted: bool,
+    queue: VecDeque<Returned>,
+    bytes: usize,
+    missed: u64,
+    wanted: bool,
     /// Those who wait for the next one.
     pub(super) wakers: Vec<Waker>,
 }
@@ -47,8 +58,33 @@ impl State {
                 message_id: message.properties().message_id.clone(),
             }
         });
-        if let Some(slot) = self.slot_of(channel) {
-            self.channels[slot].returns.push(returned, wakes);
+        let Some(slot) = self.slot_of(channel) else {
+            return;
+        };
+        self.kept.messages += 1;
+        self.kept.bytes += size(&returned);
+        self.channels[slot].returns.push(returned, wakes);
+        let limits = *self.conn.limits();
+        while self.kept.messages > limits.returned_messages
+            || (self.kept.bytes > limits.returned_bytes && self.kept.messages > 1)
+        {
+            self.give_up_returned();
+        }
+    }
+
+    /// The channel that keeps most loses the oldest: who reads is not to lose anything for who does not.
+    fn give_up_returned(&mut self) {
+        let too_many = self.kept.messages > self.conn.limits().returned_messages;
+        let share = |returns: &&mut ReturnsQueue| match too_many {
+            true => returns.queue.len(),
+            false => returns.bytes,
+        };
+        let channels = self.channels.iter_mut();
+        let most = channels
+            .map(|(_, channel)| &mut channel.returns)
+            .max_by_key(share);
+        if let Some(most) = most {
+            most.missed += u64::from(most.pop(&mut self.kept).is_some());
         }
     }
 
@@ -64,7 +100,7 @@ impl State {
         if returns.missed > 0 {
             return Some(Some(Err(std::mem::take(&mut returns.missed))));
         }
-        match returns.pop() {
+        match returns.pop(&mut self.kept) {
             Some(returned) => Some(Some(Ok(returned))),
             None if channel.closed.is_some() => Some(None),
             None => {
@@ -77,20 +113,28 @@ impl State {
     }
 }
 
-/// What of a returned message can be large.
+/// How many bytes came with a returned message.
 fn size(returned: &Returned) -> usize {
-    let message = &returned.publication.message;
-    message.body().len() + message.properties().encoded_len()
+    let Publication {
+        exchange,
+        routing_key,
+        message,
+    } = &returned.publication;
+    let address = exchange.len() + routing_key.len() + returned.text.len();
+    address + message.body().len() + message.properties().encoded_len()
 }
 
 impl ReturnsQueue {
-    pub(super) fn pop(&mut self) -> Option<Returned> {
+    fn pop(&mut self, kept: &mut Kept) -> Option<Returned> {
         let returned = self.queue.pop_front()?;
-        self.bytes -= size(&returned);
+        let size = size(&returned);
+        self.bytes -= size;
+        kept.bytes -= size;
+        kept.messages -= 1;
         Some(returned)
     }
 
-    pub(super) fn push(&mut self, returned: Returned, wakes: &mut Vec<Waker>) {
+    fn push(&mut self, returned: Returned, wakes: &mut Vec<Waker>) {
         if !self.wanted {
             let Publication {
                 exchange,
@@ -102,12 +146,6 @@ impl ReturnsQueue {
         }
         self.bytes += size(&returned);
         self.queue.push_back(returned);
-        while self.queue.len() > RETURNS_KEPT
-            || (self.bytes > RETURNED_BYTES_KEPT && self.queue.len() > 1)
-        {
-            self.pop();
-            self.missed += 1;
-        }
         wakes.append(&mut self.wakers);
     }
 }

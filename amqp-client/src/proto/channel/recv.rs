@@ -40,8 +40,7 @@ impl<P: Keep> Channel<P> {
                 },
             ) => self.recv_header(payload, offset, shared),
             (State::Opening | State::Open, InputFrame::Body { payload, .. }) => {
-                let content = self.incoming.body(payload, source)?;
-                self.recv_content(content, shared)
+                self.recv_body(payload, source, shared)
             }
             (State::Closing { .. }, InputFrame::Header { .. } | InputFrame::Body { .. })
             | (State::Opening | State::Open | State::Closing { .. }, InputFrame::Heartbeat) => {
@@ -215,8 +214,45 @@ impl<P: Keep> Channel<P> {
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
         let announced = Announced::decode(payload).map_err(|fault| fault.shifted(offset))?;
-        let content = self.incoming.header(announced, payload, shared.limits)?;
+        let content = self.incoming.header(announced, payload, shared.decoding)?;
+        if content.is_none() {
+            self.assemble(payload.len(), shared)?;
+        }
         self.recv_content(content, shared)
+    }
+
+    fn recv_body(
+        &mut self,
+        payload: &[u8],
+        source: Option<&Bytes>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<Next, Violation> {
+        // The last part is not kept: what it completes is handed out.
+        if self.incoming.missing() > Some(payload.len() as u64) {
+            self.assemble(payload.len(), shared)?;
+        }
+        let content = self.incoming.body(payload, source)?;
+        if content.is_some() {
+            self.assembled(shared);
+        }
+        self.recv_content(content, shared)
+    }
+
+    /// So many bytes more are kept of a message that is not complete.
+    fn assemble(&mut self, bytes: usize, shared: &mut Shared<'_, P>) -> Result<(), Violation> {
+        let max = shared.limits.assembly_bytes;
+        let assembling = shared.assembling.saturating_add(bytes);
+        if assembling > max {
+            return Err(Violation::TooMuchInAssembly { max });
+        }
+        *shared.assembling = assembling;
+        self.assembling += bytes;
+        Ok(())
+    }
+
+    /// The message is complete, or given up.
+    pub(super) fn assembled(&mut self, shared: &mut Shared<'_, P>) {
+        *shared.assembling -= std::mem::take(&mut self.assembling);
     }
 
     fn recv_content(
@@ -236,7 +272,7 @@ impl<P: Keep> Channel<P> {
             }
             Origin::Consumer(None) => {
                 self.give_back(&Delivery::new(content), shared);
-                self.has_answered(MethodId::BASIC_DELIVER, &basic::Nack::default())?;
+                self.has_answered(&basic::Nack::default(), shared)?;
             }
             Origin::Get { message_count } => self.recv_got(content, message_count, shared)?,
             Origin::Return { code } => self.recv_return(code, content, shared),
@@ -249,7 +285,7 @@ impl<P: Keep> Channel<P> {
     pub(in crate::proto) fn give_back(&mut self, delivery: &Delivery, shared: &mut Shared<'_, P>) {
         let DeliveryTag { tag, .. } = delivery.tag();
         // RabbitMQ before 4.0 ends the connection (540) for a nack of a stream's message.
-        if self.consumers.is_unsettled(tag) && !delivery.is_of_stream(shared.limits) {
+        if self.consumers.is_unsettled(tag) && !delivery.is_of_stream(shared.decoding) {
             // Nobody would settle it anew after a rollback: the transaction does not keep it.
             self.consumers.settle(tag, false, |_| {});
             self.send_settle(tag, false, Settle::Nack { requeue: true }, shared);
@@ -291,7 +327,7 @@ impl<P: Keep> Channel<P> {
                 properties: content.properties(),
                 body: content.body(),
                 tagged: tracker.options().tag_returns,
-                limits: shared.limits,
+                limits: shared.decoding,
             };
             if let ReturnMatch::Open = tracker.recv_return(&incoming) {
                 return;
@@ -479,15 +515,16 @@ impl<P: Keep> Channel<P> {
     /// server make it grow without end.
     fn has_answered(
         &mut self,
-        method: MethodId,
         answer: &impl MethodFields,
+        shared: &Shared<'_, P>,
     ) -> Result<(), Violation> {
-        let too_much = match &mut self.mode {
+        let max = shared.limits.held_answer_bytes;
+        let held = match &mut self.mode {
             Mode::Tx(transaction) => transaction.answered(frame::method_frame_len(answer)),
-            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => false,
+            Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => 0,
         };
-        match too_much {
-            true => Err(self.unexpected(method)),
+        match held > max {
+            true => Err(Violation::TooManyAnswers { max }),
             false => Ok(()),
         }
     }
@@ -507,7 +544,7 @@ impl<P: Keep> Channel<P> {
             let consumer_tag = cancel.consumer_tag.as_borrowed();
             let ok = basic::CancelOk { consumer_tag };
             self.send(&ok, shared);
-            self.has_answered(MethodId::BASIC_CANCEL, &ok)?;
+            self.has_answered(&ok, shared)?;
         }
         Ok(())
     }
@@ -523,7 +560,7 @@ impl<P: Keep> Channel<P> {
             ..Default::default()
         };
         self.send(&ok, shared);
-        self.has_answered(MethodId::CHANNEL_FLOW, &ok)
+        self.has_answered(&ok, shared)
     }
 
     fn recv_close(&mut self, close: &channel::Close<'_>, shared: &mut Shared<'_, P>) {

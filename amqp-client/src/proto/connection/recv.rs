@@ -30,12 +30,23 @@ impl<P: Keep> Connection<P> {
         if let Some(negotiated) = self.negotiated {
             input.set_frame_max(negotiated.frame_max);
         }
+        self.check_handshake(now, input.received());
         let more = result.unwrap_or_else(|error| {
             self.handle_input_error(now, error);
             false
         });
         self.close_if_drained(now);
         more
+    }
+
+    /// A server says little before the connection is open.
+    fn check_handshake(&mut self, now: Instant, received: u64) {
+        let max = self.options.limits.handshake_bytes;
+        if let State::Handshake { .. } = &self.state
+            && received > u64::from(max)
+        {
+            self.fail(now, Violation::HandshakeTooLong { max });
+        }
     }
 
     /// What was received is not AMQP.
@@ -227,7 +238,9 @@ impl<P: Keep> Connection<P> {
         let mut shared = Shared {
             outgoing: &mut self.outgoing,
             events: &mut self.events,
+            decoding: &self.decoding,
             limits: &self.options.limits,
+            assembling: &mut self.assembling,
         };
         match channel.recv_frame(input, source, &mut shared) {
             Ok(Next::Stays) => Ok(()),

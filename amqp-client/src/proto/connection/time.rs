@@ -120,7 +120,9 @@ impl<P: Keep> Connection<P> {
             let mut shared = Shared {
                 outgoing: &mut self.outgoing,
                 events: &mut self.events,
+                decoding: &self.decoding,
                 limits: &self.options.limits,
+                assembling: &mut self.assembling,
             };
             channel.close_if_settled(&mut shared);
         }

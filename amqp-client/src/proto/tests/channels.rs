@@ -430,10 +430,44 @@ fn contents_of_channels_may_interleave() {
 }
 
 #[test]
+fn parts_of_messages_are_bounded_on_all_channels_together() {
+    let limits = crate::Limits {
+        // Two headers of 14 bytes, and ten of bodies.
+        assembly_bytes: 38,
+        ..crate::Limits::default()
+    };
+    let mut session = Session::open_with(options().limits(limits), tune());
+    session.channel();
+    session.channel();
+    let begin = |on| {
+        wire()
+            .method(on, returned_method())
+            .raw(frame::HEADER, on, &header(100, 60))
+            .raw(frame::BODY, on, b"12345")
+    };
+    session.feed(begin(1));
+    session.feed(begin(2));
+    assert!(session.sent().is_empty());
+    session.feed(wire().raw(frame::BODY, 2, b"6"));
+    assert_eq!(session.sent(), ["2 channel.close 311"]);
+    // What the one had is free for the other, and what is left of it is discarded.
+    session.feed(wire().raw(frame::BODY, 2, &[b'6'; 94]));
+    session.feed(wire().raw(frame::BODY, 1, &[b'6'; 19]));
+    session.feed(wire().raw(frame::BODY, 1, &[b'6'; 76]));
+    let events = session.events();
+    let whole = |event: &Event<u64>| matches!(event, Event::Returned(_, returned) if returned.publication.message.body().len() == 100);
+    assert!(events.iter().any(whole), "{events:?}");
+    // And all of it when its message is complete.
+    session.feed(begin(1));
+    session.feed(wire().raw(frame::BODY, 1, &[b'6'; 19]));
+    assert!(session.sent().is_empty());
+}
+
+#[test]
 fn a_body_above_the_limit_costs_the_channel_alone() {
-    let limits = Limits {
-        body_max: 10,
-        ..Limits::default()
+    let limits = crate::Limits {
+        message_bytes: 10,
+        ..crate::Limits::default()
     };
     let mut session = Session::open_with(options().limits(limits), tune());
     session.channel();

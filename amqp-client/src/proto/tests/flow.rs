@@ -223,9 +223,16 @@ fn publishes_wait_for_room_in_the_buffer_and_nothing_else_does() {
     session.publish(id, plain("x"));
 }
 
+fn owing_at_most(owed_bytes: usize) -> ConnectOptions {
+    options().limits(crate::Limits {
+        owed_bytes,
+        ..crate::Limits::default()
+    })
+}
+
 #[test]
 fn who_makes_us_owe_replies_without_taking_them_is_not_read_from() {
-    let mut session = Session::open_with(options().outgoing_buffer(1000), tune());
+    let mut session = Session::open_with(owing_at_most(2000), tune());
     let id = session.channel();
     session.transmit();
     let flow = channel::Flow {
@@ -253,7 +260,7 @@ fn who_makes_us_owe_replies_without_taking_them_is_not_read_from() {
 
 #[test]
 fn what_is_owed_goes_with_its_channel() {
-    let mut session = Session::open_with(options().outgoing_buffer(1000), tune());
+    let mut session = Session::open_with(owing_at_most(2000), tune());
     let id = session.channel();
     session.publish(id, plain(vec![0; 1_000_000]));
     for _ in 0..1000 {

@@ -105,7 +105,7 @@ fn a_peer_that_withholds_commit_ok_cannot_make_answers_gather() {
         session.feed_bytes(&thousand.0);
         fed += 1;
     }
-    assert_closes_with(&mut session, ReplyCode::COMMAND_INVALID);
+    assert_closes_with(&mut session, ReplyCode::RESOURCE_ERROR);
     assert!((100..500).contains(&fed), "{fed}");
 }
 
@@ -185,7 +185,7 @@ fn debug_output_shows_lengths_and_no_bytes() {
     let mut batch = Batch::new();
     assert!(session.conn.poll_transmit(session.now, &mut batch));
     let bytes = batch.remaining();
-    let mut input = Input::new(Limits::default());
+    let mut input = Input::new(&crate::Limits::default());
     input.buffer().extend_from_slice(b"secret");
     let shown = format!("{batch:?} {input:?}");
     assert!(shown.contains(&bytes.to_string()), "{shown}");

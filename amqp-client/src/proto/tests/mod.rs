@@ -202,7 +202,7 @@ impl Session {
     /// The client has been started; nothing has been read or written.
     fn new(options: ConnectOptions) -> Self {
         let now = Instant::now();
-        let input = Input::new(options.limits);
+        let input = Input::new(&options.limits);
         Session {
             conn: Connection::new(7, options, now),
             input,

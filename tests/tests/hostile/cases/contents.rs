@@ -206,8 +206,8 @@ fn sizes() -> Vec<Case> {
             },
         )
         .options(|options: ConnectOptions| {
-            options.limits(amqp_client::codec::Limits {
-                body_max: 1000,
+            options.limits(amqp_client::Limits {
+                message_bytes: 1000,
                 ..Default::default()
             })
         }),

@@ -1,7 +1,7 @@
 //! More of something than anybody wants, read or unread.
 
-use amqp_client::ConnectOptions;
 use amqp_client::codec::{MethodId, ReplyCode, basic, channel, connection, short};
+use amqp_client::{ConnectOptions, Limits};
 
 use crate::case::Act::{DeafFlood, Flood, HangUp, Repeat};
 use crate::case::{Case, End, Lost, ON, Reason, Scene, WITNESS, case};
@@ -25,8 +25,11 @@ fn cancel() -> Vec<u8> {
     method(ON, cancel)
 }
 
-fn small_buffer(options: ConnectOptions) -> ConnectOptions {
-    options.outgoing_buffer(64 * 1024)
+fn owes_little(options: ConnectOptions) -> ConnectOptions {
+    options.limits(Limits {
+        owed_bytes: 64 * 1024,
+        ..Limits::default()
+    })
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -157,7 +160,7 @@ pub(crate) fn cases() -> Vec<Case> {
             Scene::Declaring,
             [DeafFlood(1_000_000, |_| flow(true)), HangUp],
         )
-        .options(small_buffer)
+        .options(owes_little)
         .end(End::Lost(Lost::EndOfStream))
         .within(10),
         case(
@@ -168,7 +171,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 HangUp,
             ],
         )
-        .options(small_buffer)
+        .options(owes_little)
         .end(End::Lost(Lost::EndOfStream))
         .within(10),
         case(
@@ -176,7 +179,7 @@ pub(crate) fn cases() -> Vec<Case> {
             Scene::Declaring,
             [DeafFlood(1_000_000, |_| cancel()), HangUp],
         )
-        .options(small_buffer)
+        .options(owes_little)
         .end(End::Lost(Lost::EndOfStream))
         .within(10),
         case(

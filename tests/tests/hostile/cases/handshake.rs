@@ -183,7 +183,7 @@ fn start() -> Vec<Case> {
             ReplyCode::FRAME_ERROR,
             DecodeErrorKind::FrameTooLarge {
                 size: u64::from(u32::MAX) + 8,
-                max: 1 << 20,
+                max: 64 << 10,
             },
         )),
         case(
