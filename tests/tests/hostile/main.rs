@@ -9,9 +9,11 @@
 mod case;
 mod cases;
 mod handshake;
+mod limits;
 mod memory;
 mod open;
 mod peer;
+mod play;
 mod sockets;
 mod stage;
 mod wire;
@@ -43,8 +45,11 @@ fn main() {
             }
         }));
     }
-    for case in sockets::all() {
-        trials.push(trial(case.name, false, || sockets::run(case)));
+    for play in limits::all() {
+        trials.push(trial(play.name, true, || play::run(play)));
+    }
+    for play in sockets::all() {
+        trials.push(trial(play.name, false, || play::run(play)));
     }
     let names: Vec<_> = trials.iter().map(|trial| trial.name().to_owned()).collect();
     trials.push(Trial::test("suite/names", move || check_names(names)));

@@ -1,9 +1,7 @@
 //! Cases in which the socket itself matters: resets, halves that end, buffers that fill. Time is that of the wall.
 
-use std::future::Future;
 use std::net::Ipv4Addr;
-use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use amqp_client::codec::{basic, connection, queue};
 use amqp_client::error::{CloseCause, Error, ErrorKind, HandshakeError, Step};
@@ -13,62 +11,33 @@ use amqp_client::{
 use amqp_tests::peer::{Greeting, Listener, Peer};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::memory::Memory;
+use super::play::{Play, play};
 
 /// The deadlines of these cases, and what else takes its time.
 const SHORT: Duration = Duration::from_millis(500);
-/// How long an end takes at most, on a machine that has other things to do.
-const SOON: Duration = Duration::from_secs(5);
 const MIB: usize = 1 << 20;
 
-pub(crate) struct SocketCase {
-    pub(crate) name: &'static str,
-    memory: usize,
-    run: fn() -> Pin<Box<dyn Future<Output = ()>>>,
-}
-
-pub(crate) fn all() -> Vec<SocketCase> {
-    macro_rules! case {
-        ($function:ident, $memory:expr) => {
-            SocketCase {
-                name: concat!("socket/", stringify!($function)),
-                memory: $memory,
-                run: || Box::pin($function()),
-            }
-        };
-        ($function:ident) => {
-            case!($function, MIB)
-        };
-    }
+pub(crate) fn all() -> Vec<Play> {
     vec![
-        case!(nobody_listens),
-        case!(never_accepts),
-        case!(accepts_and_says_nothing),
-        case!(resets_before_start),
-        case!(resets_instead_of_tune),
-        case!(resets_instead_of_open_ok),
-        case!(half_closes_before_start),
-        case!(resets_while_a_confirm_is_awaited),
-        case!(resets_within_a_frame),
-        case!(half_closes_while_an_answer_is_awaited),
-        case!(half_closes_and_goes_on_reading),
-        case!(hangs_up_on_what_it_has_not_read),
+        play!("socket", nobody_listens),
+        play!("socket", never_accepts),
+        play!("socket", accepts_and_says_nothing),
+        play!("socket", resets_before_start),
+        play!("socket", resets_instead_of_tune),
+        play!("socket", resets_instead_of_open_ok),
+        play!("socket", half_closes_before_start),
+        play!("socket", resets_while_a_confirm_is_awaited),
+        play!("socket", resets_within_a_frame),
+        play!("socket", half_closes_while_an_answer_is_awaited),
+        play!("socket", half_closes_and_goes_on_reading),
+        play!("socket", hangs_up_on_what_it_has_not_read),
         // The message itself is counted.
-        case!(never_reads, 17 * MIB),
-        case!(never_reads_and_sends_no_heartbeat, 17 * MIB),
-        case!(resets_while_a_message_is_sent, 17 * MIB),
-        case!(never_ends_the_stream),
-        case!(sends_one_byte_a_segment),
+        play!("socket", never_reads, 17 * MIB),
+        play!("socket", never_reads_and_sends_no_heartbeat, 17 * MIB),
+        play!("socket", resets_while_a_message_is_sent, 17 * MIB),
+        play!("socket", never_ends_the_stream),
+        play!("socket", sends_one_byte_a_segment),
     ]
-}
-
-pub(crate) async fn run(case: SocketCase) {
-    let memory = Memory::begin(case.memory);
-    let began = Instant::now();
-    (case.run)().await;
-    memory.end(case.name);
-    let took = began.elapsed();
-    assert!(took < SOON, "{}: it took {took:?}", case.name);
 }
 
 // ----- before it is open -----
