@@ -83,20 +83,10 @@ enum State {
     /// connection.close is sent, or will be when all bodies are on their way.
     Closing {
         closed: Arc<Closed>,
-        ours: OurClose,
+        sent: bool,
         deadline: Instant,
     },
     Closed(Arc<Closed>),
-}
-
-/// How far our connection.close has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OurClose {
-    /// Bodies go before it.
-    Waits,
-    /// It is in the outgoing buffer.
-    Written,
-    HandedOut,
 }
 
 impl<P: Keep> Connection<P> {
@@ -385,7 +375,7 @@ impl<P: Keep> Connection<P> {
             let (closed, deadline) = (closed.clone(), *deadline);
             self.state = State::Closing {
                 closed,
-                ours: OurClose::Waits,
+                sent: false,
                 deadline,
             };
         }
@@ -414,7 +404,7 @@ impl<P: Keep> Connection<P> {
                 let deadline = after(now, self.options.deadlines.close);
                 self.state = State::Closing {
                     closed,
-                    ours: OurClose::Written,
+                    sent: true,
                     deadline,
                 };
             }
@@ -424,17 +414,6 @@ impl<P: Keep> Connection<P> {
                 self.terminate(closed);
             }
             State::Closed(_) => {}
-        }
-    }
-
-    /// spec: connection.close, nothing is sent behind it, whatever would have to be answered otherwise.
-    fn keep_silence(&mut self) {
-        if let State::Closing {
-            ours: OurClose::HandedOut,
-            ..
-        } = &self.state
-        {
-            self.outgoing.discard();
         }
     }
 
@@ -512,12 +491,12 @@ impl<P: Keep> Connection<P> {
         self.pump();
         if let State::Closing {
             closed,
-            ours: ours @ OurClose::Waits,
+            sent: sent @ false,
             ..
         } = &mut self.state
             && self.outgoing.is_idle()
         {
-            *ours = OurClose::Written;
+            *sent = true;
             let closed = closed.clone();
             self.send_close(&closed);
         }
@@ -526,13 +505,6 @@ impl<P: Keep> Connection<P> {
         }
         self.heartbeat.sent(now);
         self.outgoing.hand_out(batch);
-        if let State::Closing {
-            ours: ours @ OurClose::Written,
-            ..
-        } = &mut self.state
-        {
-            *ours = OurClose::HandedOut;
-        }
         true
     }
 

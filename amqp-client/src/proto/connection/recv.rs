@@ -6,7 +6,7 @@ use std::time::Instant;
 use amqp_codec::{Method, MethodId, connection};
 use bytes::Bytes;
 
-use super::{Connection, FRAMES, OurClose, State};
+use super::{Connection, FRAMES, State};
 use crate::error::{CloseCause, Closed, HandshakeError, Violation};
 use crate::proto::channel::{Next, Shared};
 use crate::proto::event::{Event, Keep, Reply};
@@ -91,17 +91,12 @@ impl<P: Keep> Connection<P> {
         let closed = match &self.state {
             // The close-ok may never come; that the stream ends says as much.
             State::Closing {
-                closed,
-                ours: OurClose::Written | OurClose::HandedOut,
-                ..
+                closed, sent: true, ..
             } => closed.clone(),
             State::Handshake { .. }
             | State::Open
             | State::Draining { .. }
-            | State::Closing {
-                ours: OurClose::Waits,
-                ..
-            }
+            | State::Closing { sent: false, .. }
             | State::Closed(_) => Arc::new(Closed::by_transport(cause)),
         };
         self.terminate_after(written, closed);
@@ -122,7 +117,6 @@ impl<P: Keep> Connection<P> {
                     InputFrame::Method { channel: 0, method } => self.recv_method(method),
                     input => self.recv_channel_frame(input.channel(), input, source),
                 };
-                self.keep_silence();
                 if let Err(violation) = result {
                     self.fail(now, violation);
                 }
@@ -173,17 +167,12 @@ impl<P: Keep> Connection<P> {
         let closed = match &self.state {
             // Both sides closed at once: ours was first, and its close-ok may never come.
             State::Closing {
-                closed,
-                ours: OurClose::Written | OurClose::HandedOut,
-                ..
+                closed, sent: true, ..
             } => closed.clone(),
             State::Handshake { .. }
             | State::Open
             | State::Draining { .. }
-            | State::Closing {
-                ours: OurClose::Waits,
-                ..
-            }
+            | State::Closing { sent: false, .. }
             | State::Closed(_) => Arc::new(closed_by_server(close)),
         };
         let said_hello = self.outgoing.handed_out() > 0;
@@ -197,9 +186,7 @@ impl<P: Keep> Connection<P> {
     fn recv_close_ok(&mut self) -> Result<(), Violation> {
         match &self.state {
             State::Closing {
-                closed,
-                ours: OurClose::Written | OurClose::HandedOut,
-                ..
+                closed, sent: true, ..
             } => {
                 let closed = closed.clone();
                 self.terminate(closed);
@@ -208,10 +195,7 @@ impl<P: Keep> Connection<P> {
             State::Handshake { .. }
             | State::Open
             | State::Draining { .. }
-            | State::Closing {
-                ours: OurClose::Waits,
-                ..
-            }
+            | State::Closing { sent: false, .. }
             | State::Closed(_) => Err(unexpected(MethodId::CONNECTION_CLOSE_OK)),
         }
     }

@@ -54,8 +54,6 @@ impl<P: Keep> Connection<P> {
         if let Some(silence) = self.heartbeat.peer_gone(now) {
             return self.terminate(self.closed_for(CloseCause::HeartbeatTimeout(silence)));
         }
-        self.expire_confirms(now);
-        self.keep_silence();
         if self.heartbeat.is_due(now) {
             // Bytes that wait already will do as well, when the transport takes them.
             if self.outgoing.is_empty() {
@@ -65,6 +63,7 @@ impl<P: Keep> Connection<P> {
             }
             self.heartbeat.sent(now);
         }
+        self.expire_confirms(now);
         self.close_if_drained(now);
         match &self.state {
             State::Handshake { deadline, .. } if now >= *deadline => {

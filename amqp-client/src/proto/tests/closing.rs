@@ -122,27 +122,6 @@ fn closes_that_cross_are_both_answered() {
     assert!(session.sent().is_empty());
 }
 
-/// What is received is looked at, as it may be what was asked for before; but it is not answered any more.
-#[test]
-fn nothing_is_sent_behind_our_close() {
-    let (mut session, _) = with_publish();
-    session.channel();
-    close(&mut session);
-    session.pass(seconds(15));
-    assert_eq!(session.sent(), ["0 connection.close 200"]);
-    // Each would call for an answer: a message for nobody, a method, a fault of a channel.
-    session.feed(wire().deliver(2, "nobody", 1));
-    session.feed(wire().method(2, channel::Flow::default()));
-    session.feed(wire().ack(2, 1, false));
-    session.feed(wire().channel_close(1, ReplyCode::NOT_FOUND, "no"));
-    assert!(session.sent().is_empty());
-    let lost = |event: &Event<u64>| matches!(event, Event::Settled(_, 1, Outcome::Unknown { .. }));
-    assert!(session.events().iter().any(lost));
-    session.feed(wire().method(0, connection::CloseOk {}));
-    assert_eq!(closed(&session.events()).initiator, Initiator::Client);
-    session.assert_over();
-}
-
 #[test]
 fn the_servers_close_is_told_with_code_text_and_method() {
     let (mut session, _) = with_publish();
