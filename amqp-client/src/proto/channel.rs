@@ -159,6 +159,14 @@ impl<P: Keep> Channel<P> {
         matches!(&self.mode, Mode::Confirm(tracker) if !tracker.all_settled())
     }
 
+    /// Whether every publish up to this one has its outcome.
+    pub(super) fn settled_through(&self, seq: PublishSeq) -> bool {
+        match &self.mode {
+            Mode::Confirm(tracker) => tracker.settled_through(seq),
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => true,
+        }
+    }
+
     /// How its publishes stand; `None` where it is not in confirm mode.
     pub(super) fn confirm_status(&self) -> Option<ConfirmStatus> {
         let Mode::Confirm(tracker) = &self.mode else {

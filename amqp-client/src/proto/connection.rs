@@ -168,9 +168,19 @@ impl<P: Keep> Connection<P> {
     /// How the publishes of a channel in confirm mode stand, also while the connection closes; `None` in
     /// another mode, and once the channel is over.
     pub fn confirm_status(&self, id: ChannelId) -> Option<ConfirmStatus> {
+        self.any_channel(id)?.confirm_status()
+    }
+
+    /// Whether every publish of a channel up to this one has its outcome, also while the connection closes.
+    pub fn settled_through(&self, id: ChannelId, seq: PublishSeq) -> bool {
+        self.any_channel(id)
+            .is_none_or(|channel| channel.settled_through(seq))
+    }
+
+    /// A channel that holds its number, whatever may be asked of it.
+    fn any_channel(&self, id: ChannelId) -> Option<&Channel<P>> {
         let slot = self.channels.get(usize::from(id.number).wrapping_sub(1))?;
-        let channel = slot.as_deref().filter(|channel| channel.id == id)?;
-        channel.confirm_status()
+        slot.as_deref().filter(|channel| channel.id == id)
     }
 
     /// What is kept for a publish in confirm mode. `None` once it has its outcome, which is [`Outcome::Acked`] unless
@@ -516,7 +526,7 @@ impl<P: Keep> Connection<P> {
                 let Channel { mode, backlog, .. } = &mut **channel;
                 self.outgoing.pump(number, backlog, |mark, start| {
                     if let Mode::Confirm(tracker) = mode {
-                        tracker.set_start(super::PublishSeq(mark), start);
+                        tracker.set_start(PublishSeq(mark), start);
                     }
                 });
             }

@@ -189,14 +189,6 @@ impl<P: Keep> ChannelView<'_, P> {
         }
     }
 
-    /// Whether every publish up to this one has its outcome.
-    pub fn settled_through(&self, seq: PublishSeq) -> bool {
-        match &self.channel.mode {
-            Mode::Confirm(tracker) => tracker.settled_through(seq),
-            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => true,
-        }
-    }
-
     // ----- synchronous methods -----
 
     /// Sends a synchronous method, when those before it on the channel have been answered. The answer is

@@ -83,13 +83,7 @@ impl State {
         waker: &Waker,
     ) -> bool {
         let channel = &mut self.channels[slot];
-        if channel.closed.is_some() {
-            return true;
-        }
-        // While the connection closes there is no view: the channel's end is waited for.
-        if let Ok(view) = self.conn.channel(channel.id)
-            && view.settled_through(seq)
-        {
+        if channel.closed.is_some() || self.conn.settled_through(channel.id, seq) {
             return true;
         }
         let waker = waker.clone();
@@ -164,15 +158,14 @@ impl State {
                     wakes.push(first.waker.clone());
                 }
             }
-            if let Ok(view) = view {
-                let settled = |waiter: &mut SettleWaiter| view.settled_through(waiter.seq);
-                wakes.extend(
-                    channel
-                        .settle_waiters
-                        .extract_if(.., settled)
-                        .map(|waiter| waiter.waker),
-                );
-            }
+            let id = channel.id;
+            let settled = |waiter: &mut SettleWaiter| conn.settled_through(id, waiter.seq);
+            wakes.extend(
+                channel
+                    .settle_waiters
+                    .extract_if(.., settled)
+                    .map(|waiter| waiter.waker),
+            );
             !channel.waiters.is_empty() || !channel.settle_waiters.is_empty()
         });
     }

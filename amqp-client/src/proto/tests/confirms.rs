@@ -362,10 +362,10 @@ fn each_outcome_but_acked_brings_the_message_back() {
 fn settled_through_looks_at_what_was_published_before() {
     let (mut session, id) = with_publishes(3);
     session.feed(wire().ack(1, 3, false).ack(1, 1, false));
-    assert!(session.view(id).settled_through(PublishSeq(1)));
-    assert!(!session.view(id).settled_through(PublishSeq(3)));
+    assert!(session.conn.settled_through(id, PublishSeq(1)));
+    assert!(!session.conn.settled_through(id, PublishSeq(3)));
     session.publish(id, plain("later"));
     session.feed(wire().nack(1, 2, false));
-    assert!(session.view(id).settled_through(PublishSeq(3)));
-    assert!(!session.view(id).settled_through(PublishSeq(4)));
+    assert!(session.conn.settled_through(id, PublishSeq(3)));
+    assert!(!session.conn.settled_through(id, PublishSeq(4)));
 }

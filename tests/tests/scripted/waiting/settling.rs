@@ -187,6 +187,22 @@ async fn counts_add_up_when_many_wait_on_one_handle() {
 }
 
 /// The counts stay right while the connection closes, though nothing can be asked of the channel any more.
+/// The close is sent after 15 s, and its answer awaited for another 15 s.
+#[tokio::test(start_paused = true)]
+async fn wait_ends_with_the_last_outcome_though_the_connection_still_closes() {
+    let timeout = Duration::from_secs(20);
+    let (mut peer, connection, channel, _) =
+        confirming_with(ConfirmOptions::default().timeout(timeout)).await;
+    let _confirms = publish_all(&mut peer, &channel, &["1", "2"]).await;
+    let close = tokio::spawn(async move { connection.close().await });
+    let (counts, took) = timed(channel.wait_for_confirms(MINUTE)).await;
+    assert_eq!((counts.unwrap().unknown, took), (2, timeout));
+    // And at once where all have their outcomes.
+    let (counts, took) = timed(channel.wait_for_confirms(MINUTE)).await;
+    assert_eq!((counts.unwrap(), took), (Counts::default(), Duration::ZERO));
+    assert!(close.await.unwrap().is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn counts_are_told_while_the_connection_closes() {
     let (mut peer, connection, channel, on) = confirming().await;
