@@ -15,6 +15,10 @@ pub const RETURN_TAG: ShortStr<'static> = ShortStr::from_static("x-return-tag");
 /// The broker strips this header from what it routes and returns (RabbitMQ's sender-selected distribution).
 const BCC: &str = "BCC";
 
+/// How much longer headers may come back, in bytes: so many times what was sent, as integers may take more room, and so
+/// much that was added. Each open publish is held against them, so that they must not be as long as a server likes.
+const GROWN_AT_MOST: (usize, usize) = (8, 1024);
+
 /// A basic.return with its content.
 #[derive(Debug)]
 pub(crate) struct IncomingReturn<'a> {
@@ -81,6 +85,14 @@ fn fit_of_headers(sent: &Properties<'_>, returned: &IncomingReturn<'_>) -> Optio
     // Relayed byte for byte is the common case.
     if sent.headers == returned.properties.headers {
         return Some(0);
+    }
+    let len = |properties: &Properties<'_>| {
+        let headers = properties.headers.as_ref();
+        headers.map_or(0, |headers| headers.as_bytes().len())
+    };
+    let (times, more) = GROWN_AT_MOST;
+    if len(&returned.properties) > len(sent).saturating_mul(times).saturating_add(more) {
+        return None;
     }
     let limits = returned.limits;
     let sent = sent.headers(limits).ok()?.unwrap_or_default();

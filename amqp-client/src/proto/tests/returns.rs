@@ -181,6 +181,36 @@ fn headers_come_back_in_another_form() {
     assert_eq!(session.outcomes(), [(3, "returned"), (4, "acked")]);
 }
 
+/// What a server added without end is not looked into for each of the publishes that wait.
+#[test]
+fn headers_come_back_in_a_reasonable_length() {
+    let sent = publication(Message::new("x").header("n", 1_i32).mandatory());
+    let with = |padding: usize| {
+        let text = [
+            &b"S"[..],
+            &u32::try_from(padding).expect("short").to_be_bytes(),
+            &vec![b'x'; padding],
+        ]
+        .concat();
+        headers(&[("n", b"I\0\0\0\x01"), ("padding", &text)])
+    };
+    for (padding, outcome) in [(1000, "returned"), (2000, "acked")] {
+        let (mut session, id) = confirm_session();
+        publish_all(&mut session, id, std::slice::from_ref(&sent));
+        session.feed(
+            wire()
+                .returned_with(1, &sent, &with(padding))
+                .ack(1, 1, false),
+        );
+        let events = session.events();
+        let name = events.iter().find_map(|event| match event {
+            Event::Settled(.., outcome) => Some(name(outcome)),
+            _ => None,
+        });
+        assert_eq!(name, Some(outcome));
+    }
+}
+
 #[test]
 fn headers_may_be_added_on_the_way() {
     let with = |n: i32| publication(Message::new("same").header("n", n).mandatory());

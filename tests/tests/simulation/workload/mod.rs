@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use amqp_client::error::UsageError;
-use amqp_client::{ConnectOptions, Connection, Event};
+use amqp_client::{ConnectOptions, Connection, Event, Limits};
 use futures_util::future::join_all;
 
 use self::actor::{Actor, SLACK};
@@ -59,7 +59,11 @@ async fn open(actor: &mut Actor) -> Option<(Connection, Who)> {
     let plan = &world.plan;
     let options = ConnectOptions::new()
         .heartbeat(plan.heartbeat)
-        .outgoing_buffer(plan.outgoing)
+        .limits(Limits {
+            outgoing_bytes: plan.outgoing,
+            owed_bytes: 2 * plan.outgoing,
+            ..Limits::default()
+        })
         .handshake_deadline(plan.deadlines.handshake)
         .rpc_deadline(plan.deadlines.rpc)
         .close_deadline(plan.deadlines.close)
