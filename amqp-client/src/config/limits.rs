@@ -44,8 +44,8 @@ pub struct Limits {
     /// The largest body of a message in bytes. Default: 128 MiB. Beyond it the channel is closed, at the header that
     /// announces it, with [`TooLarge`](amqp_codec::ContentError::TooLarge) (311).
     pub message_bytes: u64,
-    /// Messages that have come in part, headers included, of all channels of the connection together, in bytes. What is
-    /// reserved for them may be twice as much. Default: 256 MiB. The channel whose frame would go beyond it is closed,
+    /// Messages that have come in part, headers of more than 1 KiB included, of all channels of the connection together,
+    /// in bytes. What is reserved for them may be twice as much. Default: 256 MiB. The channel whose frame would go beyond it is closed,
     /// with [`Violation::TooMuchInAssembly`](crate::error::Violation::TooMuchInAssembly) (311).
     pub assembly_bytes: usize,
     /// How many channels may be open: what is asked for in tune-ok, the server's own limit if that is less; 0 asks for

@@ -35,11 +35,16 @@ mod recv;
 pub(super) struct Shared<'a, P> {
     pub(super) outgoing: &'a mut Outgoing,
     pub(super) events: &'a mut Events<P>,
-    /// The limits of decoding.
-    pub(super) decoding: &'a amqp_codec::Limits,
-    pub(super) limits: &'a Limits,
+    pub(super) bounds: &'a mut Bounds,
+}
+
+/// What the peer may make us keep, and how far that has gone.
+pub(super) struct Bounds {
+    pub(super) limits: Limits,
+    /// Those of decoding.
+    pub(super) decoding: amqp_codec::Limits,
     /// Bytes of messages that have come in part, on all channels.
-    pub(super) assembling: &'a mut usize,
+    pub(super) assembling: usize,
 }
 
 pub(super) struct Channel<P> {
@@ -50,6 +55,8 @@ pub(super) struct Channel<P> {
     pub(super) flow: bool,
     rpcs: RpcQueue,
     incoming: Assembler<DeliveryHead>,
+    /// How many bytes of the message in it are still to come.
+    missing: u64,
     /// How many bytes of it count as assembling.
     assembling: usize,
     pub(super) consumers: Consumers,
@@ -119,6 +126,7 @@ impl<P: Keep> Channel<P> {
             flow: true,
             rpcs: RpcQueue::default(),
             incoming: Assembler::new(),
+            missing: 0,
             assembling: 0,
             consumers: Consumers::new(),
             backlog: Backlog::default(),

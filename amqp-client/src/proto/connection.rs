@@ -15,7 +15,7 @@ use amqp_codec::{
 };
 
 use super::after;
-use super::channel::{Channel, Mode, Shared};
+use super::channel::{Bounds, Channel, Mode, Shared};
 use super::confirm::PublishSeq;
 use super::event::{ChannelId, Event, Events, Keep, PublishId, RequestError};
 use super::handshake::{Handshake, ServerInfo};
@@ -46,15 +46,13 @@ pub struct Connection<P> {
     state: State,
     server: ServerInfo,
     negotiated: Option<Negotiated>,
-    decoding: amqp_codec::Limits,
+    bounds: Bounds,
     outgoing: Outgoing,
     /// By number, from 1 on.
     channels: Vec<Option<Box<Channel<P>>>>,
     /// Numbers that were used and are free again, in the order they came free.
     free: VecDeque<u16>,
     incarnations: u64,
-    /// Bytes of messages that have come in part, on all channels.
-    assembling: usize,
     requests: u64,
     /// Synchronous methods on channel 0 after the handshake.
     rpcs: RpcQueue,
@@ -105,12 +103,15 @@ impl<P: Keep> Connection<P> {
             },
             server: ServerInfo::default(),
             negotiated: None,
-            decoding: options.limits.before_tune(),
+            bounds: Bounds {
+                limits: options.limits,
+                decoding: options.limits.before_tune(),
+                assembling: 0,
+            },
             outgoing,
             channels: Vec::new(),
             free: VecDeque::new(),
             incarnations: 0,
-            assembling: 0,
             requests: 0,
             rpcs: RpcQueue::default(),
             blocked: None,
@@ -136,7 +137,7 @@ impl<P: Keep> Connection<P> {
 
     /// The limits on what the peer may make us accept, keep or owe.
     pub fn limits(&self) -> &Limits {
-        &self.options.limits
+        &self.bounds.limits
     }
 
     /// The reason the broker gave for blocking the connection, while it does.
@@ -249,9 +250,7 @@ impl<P: Keep> Connection<P> {
         let mut shared = Shared {
             outgoing: &mut self.outgoing,
             events: &mut self.events,
-            decoding: &self.decoding,
-            limits: &self.options.limits,
-            assembling: &mut self.assembling,
+            bounds: &mut self.bounds,
         };
         let channel = Channel::open(id, request, &mut shared);
         self.channels[usize::from(number) - 1] = Some(Box::new(channel));
@@ -284,9 +283,7 @@ impl<P: Keep> Connection<P> {
                 shared: Shared {
                     outgoing: &mut self.outgoing,
                     events: &mut self.events,
-                    decoding: &self.decoding,
-                    limits: &self.options.limits,
-                    assembling: &mut self.assembling,
+                    bounds: &mut self.bounds,
                 },
                 frame_max: self
                     .negotiated
@@ -433,9 +430,7 @@ impl<P: Keep> Connection<P> {
                 let mut shared = Shared {
                     outgoing: &mut self.outgoing,
                     events: &mut self.events,
-                    decoding: &self.decoding,
-                    limits: &self.options.limits,
-                    assembling: &mut self.assembling,
+                    bounds: &mut self.bounds,
                 };
                 channel.connection_closed(closed, written, &mut shared);
             }

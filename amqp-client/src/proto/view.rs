@@ -131,7 +131,7 @@ impl<P: Keep> ChannelView<'_, P> {
         if let Some(properties) = message.set_properties() {
             let len = properties.encoded_len() + self.return_tag_len(message);
             self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + len)?;
-            check_headers(properties, self.shared.decoding)?;
+            check_headers(properties, &self.shared.bounds.decoding)?;
         }
         self.room_for(message.body().len())
     }

@@ -284,31 +284,10 @@ impl<M> Assembler<M> {
         }))
     }
 
-    /// How many bytes of body are still to come; `None` unless a header has come, and not all that it announced.
-    pub fn missing(&self) -> Option<u64> {
-        match &self.state {
-            State::Idle | State::Header { .. } => None,
-            State::Body {
-                layout,
-                size,
-                large,
-                ..
-            } => Some(size.saturating_sub(self.received(layout, *size, large) as u64)),
-        }
-    }
-
     /// Gives up the content in progress, as when the channel closes, and what it took.
     pub fn reset(&mut self) {
         self.state = State::Idle;
         self.scratch = Vec::new();
-    }
-
-    /// How much of a body of `size` bytes there is.
-    fn received(&self, layout: &Layout, size: u64, large: &[u8]) -> usize {
-        match size <= Self::SMALL_BODY as u64 {
-            true => self.scratch.len().saturating_sub(layout.body as usize),
-            false => large.len(),
-        }
     }
 
     /// How many bytes the scratch space holds.

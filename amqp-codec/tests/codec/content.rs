@@ -97,25 +97,6 @@ fn size_of_small_and_large() {
 }
 
 #[test]
-fn what_is_missing_of_a_body() {
-    let mut assembler = Assembler::new();
-    assert_eq!(assembler.missing(), None);
-    assembler.start(7, &[b"key"]).unwrap();
-    assert_eq!(assembler.missing(), None);
-    // Small ones and large ones are kept apart.
-    for size in [5, 100_000] {
-        let mut assembler = expecting(size);
-        assert_eq!(assembler.missing(), Some(size));
-        assert!(assembler.body(b"", None).unwrap().is_none());
-        assert!(assembler.body(b"abc", None).unwrap().is_none());
-        assert_eq!(assembler.missing(), Some(size - 3));
-        assembler.reset();
-        assert!(assembler.is_idle());
-        assert_eq!(assembler.missing(), None);
-    }
-}
-
-#[test]
 fn an_empty_body_has_no_frame() {
     let mut assembler = Assembler::new();
     assembler.start((), &[]).unwrap();

@@ -42,6 +42,7 @@ pub(crate) fn all() -> Vec<Play> {
         // Twice what is kept, while what it was in is left; and half a MiB for all else.
         play!("limit", assembly_bytes_by_default_sized_flood, 3 * MIB),
         play!("limit", assembly_bytes_of_closed_channels_are_free),
+        play!("limit", assembly_bytes_of_headers),
         play!("limit", channels),
         play!("limit", undelivered_bytes),
         play!("limit", undelivered_bytes_of_one_consumer),
@@ -343,12 +344,9 @@ async fn message_bytes() {
     assert!(connection.is_open());
 }
 
-/// What counts of a header without properties: its payload.
-const HEADER: usize = 14;
-
 async fn assembly_bytes() {
     let limits = Limits {
-        assembly_bytes: 2 * HEADER + 1000,
+        assembly_bytes: 1000,
         ..Limits::default()
     };
     let (mut peer, connection, [first, second]) = open(limits).await;
@@ -405,7 +403,7 @@ async fn assembly_bytes_by_default_sized_flood() {
 
 async fn assembly_bytes_of_closed_channels_are_free() {
     let limits = Limits {
-        assembly_bytes: HEADER + 1000,
+        assembly_bytes: 1000,
         ..Limits::default()
     };
     let (mut peer, connection, [first, second]) = open(limits).await;
@@ -422,6 +420,36 @@ async fn assembly_bytes_of_closed_channels_are_free() {
         .await;
     assert!(second.returns().next().await.unwrap().is_ok());
     assert!(connection.is_open());
+}
+
+/// A header that is large counts before its body has come.
+async fn assembly_bytes_of_headers() {
+    // Class, weight and size, flags, and the table with its length: 2,000 bytes each.
+    let table = super::wire::long(&[0; 2000 - 12 - 2 - 4]);
+    let properties = [&[0x20, 0][..], &table].concat();
+    let begin = |on| {
+        let announced = method(on, basic::Return::default());
+        [announced, header_of(on, 60, 0, 1, &properties)].concat()
+    };
+    let limits = Limits {
+        assembly_bytes: 3999,
+        ..Limits::default()
+    };
+    let (mut peer, connection, [_first, second]) = open(limits).await;
+    peer.send_bytes([begin(1), begin(2)].concat()).await;
+    let (code, beyond) = channel_ended(&mut peer, 2, &second).await;
+    assert_eq!(beyond, Violation::TooMuchInAssembly { max: 3999 });
+    assert_eq!(code, ReplyCode::CONTENT_TOO_LARGE);
+    assert!(connection.is_open());
+    let limits = Limits {
+        assembly_bytes: 4000,
+        ..Limits::default()
+    };
+    let (mut peer, _connection, [first, second]) = open(limits).await;
+    peer.send_bytes([begin(1), begin(2), body(1, b"x"), body(2, b"x")].concat())
+        .await;
+    assert!(first.returns().next().await.unwrap().is_ok());
+    assert!(second.returns().next().await.unwrap().is_ok());
 }
 
 async fn channels() {

@@ -19,6 +19,9 @@ use crate::proto::returns::IncomingReturn;
 use crate::proto::rpc::Rpc;
 use crate::proto::transaction::{Ended, Transaction};
 
+/// A header of no more bytes does not count among what is assembled: it is as much as a channel takes anyway.
+const SMALL_HEADER: usize = 1024;
+
 impl<P: Keep> Channel<P> {
     pub(in crate::proto) fn recv_frame(
         &mut self,
@@ -214,9 +217,14 @@ impl<P: Keep> Channel<P> {
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
         let announced = Announced::decode(payload).map_err(|fault| fault.shifted(offset))?;
-        let content = self.incoming.header(announced, payload, shared.decoding)?;
+        let content = self
+            .incoming
+            .header(announced, payload, &shared.bounds.decoding)?;
         if content.is_none() {
-            self.assemble(payload.len(), shared)?;
+            self.missing = announced.body_size;
+            if payload.len() > SMALL_HEADER {
+                self.assemble(payload.len(), shared)?;
+            }
         }
         self.recv_content(content, shared)
     }
@@ -228,31 +236,38 @@ impl<P: Keep> Channel<P> {
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
         // The last part is not kept: what it completes is handed out.
-        if self.incoming.missing() > Some(payload.len() as u64) {
+        let len = payload.len() as u64;
+        if len < self.missing {
             self.assemble(payload.len(), shared)?;
+            self.missing -= len;
         }
         let content = self.incoming.body(payload, source)?;
         if content.is_some() {
-            self.assembled(shared);
+            self.missing = 0;
+            if self.assembling > 0 {
+                self.assembled(shared);
+            }
         }
         self.recv_content(content, shared)
     }
 
     /// So many bytes more are kept of a message that is not complete.
+    #[cold]
     fn assemble(&mut self, bytes: usize, shared: &mut Shared<'_, P>) -> Result<(), Violation> {
-        let max = shared.limits.assembly_bytes;
-        let assembling = shared.assembling.saturating_add(bytes);
+        let max = shared.bounds.limits.assembly_bytes;
+        let assembling = shared.bounds.assembling.saturating_add(bytes);
         if assembling > max {
             return Err(Violation::TooMuchInAssembly { max });
         }
-        *shared.assembling = assembling;
+        shared.bounds.assembling = assembling;
         self.assembling += bytes;
         Ok(())
     }
 
     /// The message is complete, or given up.
     pub(super) fn assembled(&mut self, shared: &mut Shared<'_, P>) {
-        *shared.assembling -= std::mem::take(&mut self.assembling);
+        self.missing = 0;
+        shared.bounds.assembling -= std::mem::take(&mut self.assembling);
     }
 
     fn recv_content(
@@ -285,7 +300,7 @@ impl<P: Keep> Channel<P> {
     pub(in crate::proto) fn give_back(&mut self, delivery: &Delivery, shared: &mut Shared<'_, P>) {
         let DeliveryTag { tag, .. } = delivery.tag();
         // RabbitMQ before 4.0 ends the connection (540) for a nack of a stream's message.
-        if self.consumers.is_unsettled(tag) && !delivery.is_of_stream(shared.decoding) {
+        if self.consumers.is_unsettled(tag) && !delivery.is_of_stream(&shared.bounds.decoding) {
             // Nobody would settle it anew after a rollback: the transaction does not keep it.
             self.consumers.settle(tag, false, |_| {});
             self.send_settle(tag, false, Settle::Nack { requeue: true }, shared);
@@ -327,7 +342,7 @@ impl<P: Keep> Channel<P> {
                 properties: content.properties(),
                 body: content.body(),
                 tagged: tracker.options().tag_returns,
-                limits: shared.decoding,
+                limits: &shared.bounds.decoding,
             };
             if let ReturnMatch::Open = tracker.recv_return(&incoming) {
                 return;
@@ -518,7 +533,7 @@ impl<P: Keep> Channel<P> {
         answer: &impl MethodFields,
         shared: &Shared<'_, P>,
     ) -> Result<(), Violation> {
-        let max = shared.limits.held_answer_bytes;
+        let max = shared.bounds.limits.held_answer_bytes;
         let held = match &mut self.mode {
             Mode::Tx(transaction) => transaction.answered(frame::method_frame_len(answer)),
             Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) => 0,

@@ -72,7 +72,7 @@ impl<P: Keep> Connection<P> {
         let (negotiated, tune_ok, open) = handshake::recv_tune(tune, &self.options)?;
         self.negotiated = Some(negotiated);
         self.outgoing.set_frame_max(negotiated.frame_max);
-        self.decoding = self.options.limits.after_tune(negotiated.frame_max);
+        self.bounds.decoding = self.bounds.limits.after_tune(negotiated.frame_max);
         self.send(&tune_ok);
         self.send(&open);
         self.set_step(Handshake::OpenOk);

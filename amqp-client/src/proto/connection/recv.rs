@@ -41,7 +41,7 @@ impl<P: Keep> Connection<P> {
 
     /// A server says little before the connection is open.
     fn check_handshake(&mut self, now: Instant, received: u64) {
-        let max = self.options.limits.handshake_bytes;
+        let max = self.bounds.limits.handshake_bytes;
         if let State::Handshake { .. } = &self.state
             && received > u64::from(max)
         {
@@ -222,9 +222,7 @@ impl<P: Keep> Connection<P> {
         let mut shared = Shared {
             outgoing: &mut self.outgoing,
             events: &mut self.events,
-            decoding: &self.decoding,
-            limits: &self.options.limits,
-            assembling: &mut self.assembling,
+            bounds: &mut self.bounds,
         };
         match channel.recv_frame(input, source, &mut shared) {
             Ok(Next::Stays) => Ok(()),

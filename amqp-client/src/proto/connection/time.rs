@@ -119,9 +119,7 @@ impl<P: Keep> Connection<P> {
             let mut shared = Shared {
                 outgoing: &mut self.outgoing,
                 events: &mut self.events,
-                decoding: &self.decoding,
-                limits: &self.options.limits,
-                assembling: &mut self.assembling,
+                bounds: &mut self.bounds,
             };
             channel.close_if_settled(&mut shared);
         }
