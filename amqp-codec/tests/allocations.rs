@@ -33,6 +33,7 @@ fn main() {
     encoding_into_a_buffer_with_room_allocates_nothing();
     a_small_content_is_one_allocation();
     a_large_content_is_its_strings_and_properties();
+    scratch_space_is_kept_up_to_16_kib();
     announced_sizes_reserve_nothing();
 }
 
@@ -185,6 +186,35 @@ fn a_large_content_is_its_strings_and_properties() {
     let (counted, content) = assemble(&mut assembler, &body, 10_000);
     assert_eq!(content.into_body().len(), 100_000);
     assert!(counted.1 < HEAD + 300_000, "{counted:?}");
+}
+
+fn scratch_space_is_kept_up_to_16_kib() {
+    let mut assembler = Assembler::new();
+    let mut cost = |len: usize| {
+        let text = "x".repeat(len);
+        let properties = Properties {
+            headers: Some(Table::from([(short!("k"), Value::from(text.as_str()))]).into()),
+            ..Properties::EMPTY
+        };
+        let header = ContentHeader {
+            class_id: 60,
+            body_size: 0,
+            properties,
+        };
+        let mut payload = Vec::new();
+        header.encode(&mut payload).unwrap();
+        let (counted, content) = allocations(|| {
+            assembler.start((), &[b"key"]).unwrap();
+            assembler.header(&header, &payload, &Limits::default())
+        });
+        assert_eq!(content.unwrap().unwrap().string(0), b"key");
+        counted.0
+    };
+    cost(16_000);
+    assert_eq!(cost(16_000), 1);
+    assert!(cost(17_000) > 1);
+    assert!(cost(16_000) > 1, "what took more is given back");
+    assert_eq!(cost(16_000), 1);
 }
 
 fn announced_sizes_reserve_nothing() {
