@@ -182,9 +182,11 @@ fn a_large_content_is_its_strings_and_properties() {
     let (counted, content) = assemble(&mut assembler, &body, usize::MAX);
     assert_eq!(counted.1, HEAD, "a slice of the buffer, not a copy");
     assert_eq!(content.body(), body);
-    // In pieces it is copied, doubling on the way and ending in what the header announced.
+    // In pieces it is copied, doubling on the way and ending in what the header announced: room for 20,000, 60,000 and
+    // 100,000 bytes, and the head.
     let (counted, content) = assemble(&mut assembler, &body, 10_000);
     assert_eq!(content.into_body().len(), 100_000);
+    assert_eq!(counted.0, 3 + 1);
     assert!(counted.1 < HEAD + 300_000, "{counted:?}");
 }
 

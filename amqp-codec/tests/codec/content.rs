@@ -223,6 +223,21 @@ fn body_limit_is_checked_at_the_header() {
         }
     );
     assert_eq!(error.reply_code(), ReplyCode(311));
+    // What reaches the limit and goes no further is taken.
+    let mut assembler = Assembler::new();
+    assembler.start((), &[]).unwrap();
+    let (header, payload) = self::header(100);
+    assert!(
+        assembler
+            .header(&header, &payload, &limits)
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        assembler
+            .body(&[b'x'; 100], None)
+            .is_ok_and(|done| done.is_some())
+    );
 }
 
 #[test]
@@ -339,6 +354,9 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
         })
     );
     assert_eq!(array, [0; 100]);
+    let mut room = &mut array[..needed];
+    content::encode(1, &publish, &Properties::EMPTY, b"hello", 4096, &mut room).unwrap();
+    assert!(room.is_empty());
 }
 
 #[test]
@@ -391,9 +409,20 @@ fn the_head_alone() {
         content::encode_head(1, &publish, properties, 5, &mut parts).unwrap();
         frame::encode_body(1, b"hello", &mut parts).unwrap();
         assert_eq!(parts, whole);
-        // Without room for all of it the error comes before a panic.
-        let mut array = [0; 30];
-        assert!(content::encode_head(1, &publish, properties, 5, &mut &mut array[..]).is_err());
+        // Without room for all of it the error comes before a panic; the body's frame has 13 bytes.
+        let needed = whole.len() - 13;
+        let mut array = [0; 100];
+        let mut room = &mut array[..needed - 1];
+        assert_eq!(
+            content::encode_head(1, &publish, properties, 5, &mut room),
+            Err(EncodeError::NoRoom {
+                needed,
+                room: needed - 1
+            })
+        );
+        let mut room = &mut array[..needed];
+        content::encode_head(1, &publish, properties, 5, &mut room).unwrap();
+        assert!(room.is_empty());
     }
 }
 
