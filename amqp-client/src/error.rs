@@ -551,3 +551,25 @@ mod connect;
 mod handles;
 #[cfg(feature = "tokio")]
 mod tls;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a peer wrote is read by people and terminals.
+    #[test]
+    fn texts_are_one_line_and_do_nothing() {
+        let shown = |text: &'static [u8]| {
+            let text = ShortStr::try_from(text).expect("short");
+            Closed::by_server(ReplyCode::NOT_FOUND, &text, MethodId::BASIC_PUBLISH).to_string()
+        };
+        assert_eq!(
+            shown("NOT_FOUND - no exchange 'd\u{f6}ner'".as_bytes()),
+            "closed by the server: 404 NOT_FOUND - no exchange 'd\u{f6}ner' (at basic.publish)"
+        );
+        assert_eq!(
+            shown(b"NOT_FOUND\r\n2026 ERROR all is lost\x1b[2J\0\xff"),
+            "closed by the server: 404 NOT_FOUND\\r\\n2026 ERROR all is lost\\u{1b}[2J\\0\u{fffd} (at basic.publish)"
+        );
+    }
+}

@@ -10,7 +10,7 @@ use tracing::field::Empty;
 use tracing::{Level, Span};
 
 use super::channel::ChannelCore;
-use crate::error::Operation;
+use crate::error::{OneLine, Operation};
 use crate::message::Publication;
 use crate::outcome::Outcome;
 use crate::proto::{self, ChannelId, PublishSeq};
@@ -153,6 +153,7 @@ pub(super) fn process_span(delivery: &proto::Delivery, queue: &ShortStr<'_>) -> 
         queue,
     };
     let properties = delivery.properties();
+    let id = |id| tracing::field::display(OneLine(id));
     tracing::debug_span!(
         "process",
         otel.name = %format_args!("process {source}"),
@@ -161,10 +162,10 @@ pub(super) fn process_span(delivery: &proto::Delivery, queue: &ShortStr<'_>) -> 
         messaging.operation.name = "process",
         messaging.operation.r#type = "process",
         messaging.destination.name = %source,
-        messaging.rabbitmq.destination.routing_key = %routing_key,
+        messaging.rabbitmq.destination.routing_key = %OneLine(&routing_key),
         messaging.rabbitmq.message.delivery_tag = delivery.tag().number(),
-        messaging.message.id = properties.message_id.as_ref().map(tracing::field::display),
-        messaging.message.conversation_id = properties.correlation_id.as_ref().map(tracing::field::display),
+        messaging.message.id = properties.message_id.as_ref().map(id),
+        messaging.message.conversation_id = properties.correlation_id.as_ref().map(id),
         messaging.message.body.size = delivery.body().len(),
         channel = delivery.tag().channel().number,
     )
@@ -183,9 +184,9 @@ impl fmt::Display for Destination<'_> {
             routing_key,
         } = self;
         match (exchange.is_empty(), routing_key.is_empty()) {
-            (false, false) => write!(f, "{exchange}:{routing_key}"),
-            (false, true) => exchange.fmt(f),
-            (true, false) => routing_key.fmt(f),
+            (false, false) => write!(f, "{}:{}", OneLine(exchange), OneLine(routing_key)),
+            (false, true) => OneLine(exchange).fmt(f),
+            (true, false) => OneLine(routing_key).fmt(f),
             (true, true) => f.write_str("amq.default"),
         }
     }
@@ -204,9 +205,9 @@ impl fmt::Display for Source<'_> {
         if queue.is_empty() || *queue == destination.routing_key {
             destination.fmt(f)
         } else if published_to.iter().all(|part| part.is_empty()) {
-            queue.fmt(f)
+            OneLine(queue).fmt(f)
         } else {
-            write!(f, "{destination}:{queue}")
+            write!(f, "{destination}:{}", OneLine(queue))
         }
     }
 }
@@ -240,5 +241,7 @@ mod tests {
         assert_eq!(name("ex", "key", "q"), "ex:key:q");
         assert_eq!(name("ex", "", "q"), "ex:q");
         assert_eq!(name("", "", "q"), "q");
+        // Whoever publishes chooses the key, and does nothing to a log by it.
+        assert_eq!(name("", "a\nb\x1b[2J", "q"), "a\\nb\\u{1b}[2J:q");
     }
 }
