@@ -35,8 +35,9 @@ pub struct Limits {
     pub method_frame_bytes: u32,
     /// How many tables and arrays may lie inside each other, the outermost one counted; at least 2, as what servers say of
     /// themselves has two levels. Default: 64. Beyond it, in a method:
-    /// [`TableTooDeep`](amqp_codec::DecodeErrorKind::TableTooDeep) (506), and the connection is closed. In the headers of
-    /// a message the error comes to whoever looks at them, and nothing else happens.
+    /// [`TableTooDeep`](amqp_codec::DecodeErrorKind::TableTooDeep) (506), and the connection is closed. The headers of a
+    /// message are not looked at before somebody asks for them, who gets the error, and nothing else happens;
+    /// `Delivery::headers` goes by the default.
     pub table_depth: u16,
     /// How many entries and elements a table may have, those of inner ones counted. Default: 65,536. Beyond it, likewise:
     /// [`TableTooLong`](amqp_codec::DecodeErrorKind::TableTooLong) (506).

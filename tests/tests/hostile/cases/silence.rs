@@ -86,7 +86,6 @@ pub(crate) fn cases() -> Vec<Case> {
             // What the pipe held.
             .told(ON, MethodId::BASIC_PUBLISH, 1)
             .end(End::Call(Operation::Confirms))
-            .memory(2 * (1 << 20))
             .within(61),
         case("silence/no_heartbeat", Scene::Consuming, [Wait(LONG)])
             .options(with_heartbeat)
@@ -101,7 +100,6 @@ pub(crate) fn cases() -> Vec<Case> {
         // What the pipe held.
         .told(ON, MethodId::BASIC_PUBLISH, 1)
         .end(End::Lost(Lost::Heartbeat))
-        .memory(2 * (1 << 20))
         .within(61),
         // A byte now and then is a sign of life; the answer is not there for all that.
         case(
