@@ -127,20 +127,6 @@ pub(super) fn checks() -> Vec<Check> {
                 client.send_frame(frame::HEADER, 1, &header(4)[..10]).await?;
                 refused(client, [ReplyCode::FRAME_ERROR, ReplyCode::SYNTAX_ERROR]).await
             }),
-        check("content/properties-cut-short")
-            .must(
-                Spec("constant frame-error"),
-                "a header without the properties that its flags announce is malformed: 501, or 502",
-            )
-            .sends("basic.publish, and a header whose flags announce a content-type that is not there")
-            .expects("connection.close 501 or 502")
-            .run(async |cx| {
-                let mut header = header(0);
-                header[12] = 0x80;
-                let mut client = begin(cx).await?;
-                client.send_frame(frame::HEADER, 1, &header).await?;
-                refused(client, [ReplyCode::FRAME_ERROR, ReplyCode::SYNTAX_ERROR]).await
-            }),
         check("content/body-larger-than-announced")
             .must(
                 Text(BODY),

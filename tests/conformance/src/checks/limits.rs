@@ -1,7 +1,7 @@
 //! Just as long as it may be, and one octet more.
 
 use amqp_codec::basic::{self, Properties};
-use amqp_codec::{MethodFields, ReplyCode, ShortStr, Table, frame, queue};
+use amqp_codec::{MethodFields, ReplyCode, ShortStr, frame, queue};
 
 use crate::check::Source::{Spec, Text};
 use crate::{Check, Connection, Context, Failure, check, ensure, ensure_eq};
@@ -90,48 +90,6 @@ pub(super) fn checks() -> Vec<Check> {
                 bind.arguments = amqp_codec::table! { "k" => "x".repeat(octets) };
                 ensure_eq("octets", &(bind.fields_len() + 12), &(client.frame_max() as usize))?;
                 client.call::<queue::BindOk>(1, bind).await.map(drop)
-            }),
-        check("limits/headers-of-1000-entries")
-            .must(
-                Text("4.2.5.5 Field Tables"),
-                "a table has as many entries as fit",
-            )
-            .sends("headers of 1,000 entries; basic.get")
-            .expects("the same headers")
-            .run(async |cx| {
-                let queue = cx.name("entries");
-                let mut client = cx.open_channel().await?;
-                client.declare_queue(1, &queue).await?;
-                let mut headers = Table::EMPTY;
-                for at in 0..1000_i32 {
-                    headers.insert(format!("key-{at:04}"), at)?;
-                }
-                let properties = Properties { headers: Some(headers.into()), ..Properties::EMPTY };
-                properties_come_back(&mut client, queue, &properties).await
-            }),
-        check("limits/properties-of-255-octets")
-            .must(
-                Text(STRINGS),
-                "a short string has up to 255 octets",
-            )
-            .sends("a message with properties of 255 octets; basic.get")
-            .expects("the same properties")
-            .run(async |cx| {
-                let queue = cx.name("properties");
-                let mut client = cx.open_channel().await?;
-                client.declare_queue(1, &queue).await?;
-                let long = ShortStr::try_from("p".repeat(255))?;
-                let properties = Properties {
-                    content_type: Some(long.clone()),
-                    content_encoding: Some(long.clone()),
-                    correlation_id: Some(long.clone()),
-                    reply_to: Some(long.clone()),
-                    message_id: Some(long.clone()),
-                    kind: Some(long.clone()),
-                    app_id: Some(long),
-                    ..Properties::EMPTY
-                };
-                properties_come_back(&mut client, queue, &properties).await
             }),
         check("limits/consumer-tag-of-255-octets")
             .must(

@@ -47,6 +47,7 @@
 //! - `.hurts()` is for what others on the broker would notice; `cx.control("raise-alarm")` asks the operator.
 //! - Every check needs a wrong broker that it catches: one line in the file of its group under `tests/wrong_brokers`, run
 //!   by `cargo test -p amqp-conformance --test wrong_brokers NAME`. A check that a real RabbitMQ does not pass has one.
+//!   One that no RabbitMQ passes needs a mended broker that it passes: a line in `tests/wrong_brokers/mended.rs`.
 //! - The lists of groups here and there, and the entries of a profile, are in alphabetical order.
 
 mod authentication;

@@ -60,12 +60,12 @@ pub(crate) fn brokers() -> Vec<WrongBroker> {
                 }
             }),
         )
-        .caught_by(["limits/headers-of-1000-entries"]),
+        .caught_by(["field-table/many-entries"]),
         wrong(
             "limits/cuts-properties",
             misreads_properties(|it| it.message_id = it.message_id.take().map(cut)),
         )
-        .caught_by(["limits/properties-of-255-octets"]),
+        .caught_by(["properties/255-octets"]),
         wrong(
             "limits/cuts-consumer-tags",
             misreads(|it: &mut basic::Consume<'static>| {

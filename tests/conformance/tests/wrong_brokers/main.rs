@@ -2,9 +2,11 @@
 //!
 //! A wrong broker is a real RabbitMQ behind a [proxy](proxy) that changes what is said: one file a group of checks says
 //! which, in the words of [`WrongBroker`](broker::WrongBroker). For each of them a check that it names must pass through
-//! the same proxy when nothing is changed, and fail when it is. `cargo test --test wrong_brokers NAME` runs one.
+//! the same proxy when nothing is changed, and fail when it is. And each check can pass: what no RabbitMQ does as the
+//! specification says is [mended](mended). `cargo test --test wrong_brokers NAME` runs one.
 
 mod broker;
+mod mended;
 #[path = "../common/operator.rs"]
 mod operator;
 mod proxy;
@@ -57,6 +59,16 @@ fn main() {
         brokers
             .into_iter()
             .map(|broker| Trial::test(broker.name, move || trial::is_caught(&broker))),
+    );
+    let mended = mended::brokers();
+    trials.push(Trial::test("all/checks-can-pass", {
+        let passed = mended.iter().flat_map(|it| it.passes.clone()).collect();
+        move || trial::every_check_can_pass(&passed)
+    }));
+    trials.extend(
+        mended
+            .into_iter()
+            .map(|broker| Trial::test(broker.name, move || trial::passes(&broker))),
     );
     libtest_mimic::run(&arguments, trials).exit();
 }

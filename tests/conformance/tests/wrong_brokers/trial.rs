@@ -16,6 +16,7 @@ use libtest_mimic::Failed;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::broker::{Fault, WrongBroker, nothing};
+use crate::mended::MendedBroker;
 use crate::operator::operator;
 use crate::proxy;
 
@@ -33,12 +34,21 @@ pub(crate) fn is_caught(wrong: &WrongBroker) -> Result<(), Failed> {
     if wrong.caught_by.is_empty() {
         return Err("no check is named".into());
     }
+    side_by_side(&wrong.caught_by, async |check: &'static str| {
+        holds(check, &wrong.fault).await
+    })
+}
+
+fn side_by_side(
+    checks: &[&'static str],
+    trial: impl AsyncFn(&'static str) -> Result<(), String>,
+) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let complaints: Vec<String> = stream::iter(&wrong.caught_by)
-            .map(|check| holds(check, &wrong.fault))
+        let complaints: Vec<String> = stream::iter(checks)
+            .map(|check| trial(check))
             .buffer_unordered(AT_ONCE)
             .filter_map(async |held| held.err())
             .collect()
@@ -70,6 +80,25 @@ async fn holds(check: &str, fault: &Fault) -> Result<(), String> {
         };
     }
     Err(complaint)
+}
+
+/// Each check that it names passes behind the proxy; that no node passes it without is what the profiles say.
+pub(crate) fn passes(mended: &MendedBroker) -> Result<(), Failed> {
+    side_by_side(&mended.passes, async |check: &'static str| {
+        if conforming(check).is_some() {
+            return Err(format!("{check}: a node passes it as it is"));
+        }
+        let node = &Node::of(check, NODES[0]).await;
+        let mut complaint = String::new();
+        for factor in TIMEOUT_FACTORS {
+            let result = run(check, node, Arc::clone(&mended.fault), factor).await;
+            if result.verdict == Verdict::Passed {
+                return Ok(());
+            }
+            complaint = report::failure(&result);
+        }
+        Err(complaint)
+    })
 }
 
 /// The first node whose profile has no deviation from the check.
@@ -163,6 +192,20 @@ pub(crate) fn every_check_is_caught(caught: BTreeSet<&str>, pending: usize) -> R
     match missing.len() <= pending {
         true => Ok(()),
         false => Err(format!("no wrong broker is caught by {}", missing.join(", ")).into()),
+    }
+}
+
+/// A check that nothing passes asks for what cannot be. What some node passes can be.
+pub(crate) fn every_check_can_pass(passed: &BTreeSet<&str>) -> Result<(), Failed> {
+    let all = checks::all();
+    let missing: Vec<&str> = all
+        .iter()
+        .map(|check| check.name)
+        .filter(|name| !passed.contains(name) && NODES.iter().all(|it| deviates(*it, name)))
+        .collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("no mended broker passes {}", missing.join(", ")).into()),
     }
 }
 
