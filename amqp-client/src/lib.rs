@@ -90,14 +90,6 @@ pub mod error;
 mod message;
 pub mod negotiate;
 mod outcome;
-#[allow(
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::unreachable,
-    reason = "to come, place by place"
-)]
 pub mod proto;
 #[cfg(feature = "tokio")]
 pub mod uri;

@@ -183,7 +183,7 @@ impl<P: Keep> Channel<P> {
         Some(ConfirmStatus {
             in_flight: tracker.in_flight(),
             bytes_in_flight: tracker.bytes_in_flight(),
-            last: tracker.next_seq().0 - 1,
+            last: tracker.next_seq().0.saturating_sub(1),
             counts: tracker.counts(),
         })
     }
@@ -613,6 +613,7 @@ impl<P: Keep> Channel<P> {
 }
 
 /// Encoding into a vector fails only beyond 4 GiB, and every method is checked against frame_max before.
+#[expect(clippy::expect_used, reason = "no peer has a say in it")]
 fn encode(channel: u16, method: &impl MethodFields, buf: &mut Vec<u8>) {
     frame::encode_method(channel, method, buf).expect("methods were checked to fit a frame");
 }

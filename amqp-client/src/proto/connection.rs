@@ -180,7 +180,7 @@ impl<P: Keep> Connection<P> {
 
     /// A channel that holds its number, whatever may be asked of it.
     fn any_channel(&self, id: ChannelId) -> Option<&Channel<P>> {
-        let slot = self.channels.get(usize::from(id.number).wrapping_sub(1))?;
+        let slot = self.channels.get(index(id.number))?;
         slot.as_deref().filter(|channel| channel.id == id)
     }
 
@@ -188,8 +188,7 @@ impl<P: Keep> Connection<P> {
     /// there was an event that says otherwise.
     #[inline]
     pub fn kept(&mut self, id: ChannelId, seq: PublishSeq) -> Option<&mut P> {
-        let index = usize::from(id.number).wrapping_sub(1);
-        let channel = self.channels.get_mut(index)?.as_deref_mut()?;
+        let channel = self.channels.get_mut(index(id.number))?.as_deref_mut()?;
         match &mut channel.mode {
             Mode::Confirm(tracker) if channel.id == id => tracker.kept(seq),
             Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) | Mode::Tx(_) => None,
@@ -203,7 +202,7 @@ impl<P: Keep> Connection<P> {
 
     /// A name for a request to come.
     pub fn next_request(&mut self) -> RequestId {
-        self.requests += 1;
+        self.requests = self.requests.wrapping_add(1);
         RequestId(self.requests)
     }
 
@@ -236,12 +235,13 @@ impl<P: Keep> Connection<P> {
             Some(number) => number,
             None if self.channels.len() < usize::from(max) => {
                 self.channels.push(None);
-                // The length is at most channel_max, a 16-bit number.
-                self.channels.len() as u16
+                #[expect(clippy::cast_possible_truncation, reason = "it is at most channel_max")]
+                let number = self.channels.len() as u16;
+                number
             }
             None => return Err(UsageError::TooManyChannels { max }),
         };
-        self.incarnations += 1;
+        self.incarnations = self.incarnations.wrapping_add(1);
         let id = ChannelId {
             connection: self.id,
             incarnation: self.incarnations,
@@ -253,7 +253,9 @@ impl<P: Keep> Connection<P> {
             bounds: &mut self.bounds,
         };
         let channel = Channel::open(id, request, &mut shared);
-        self.channels[usize::from(number) - 1] = Some(Box::new(channel));
+        if let Some(slot) = self.channels.get_mut(index(number)) {
+            *slot = Some(Box::new(channel));
+        }
         Ok(id)
     }
 
@@ -271,9 +273,7 @@ impl<P: Keep> Connection<P> {
         } else {
             Self::closing(&self.state)?
         };
-        let slot = self
-            .channels
-            .get_mut(usize::from(id.number).wrapping_sub(1));
+        let slot = self.channels.get_mut(index(id.number));
         match slot
             .and_then(Option::as_deref_mut)
             .filter(|channel| channel.id == id)
@@ -345,6 +345,7 @@ impl<P: Keep> Connection<P> {
     /// [`Event::Closed`]. A second call changes nothing.
     pub fn close(&mut self, now: Instant, code: ReplyCode, text: ShortStr<'static>) {
         let closed = Arc::new(Closed::by_client(code, text));
+        #[expect(clippy::arithmetic_side_effects, reason = "two is not zero")]
         let (until, deadline) = (
             after(now, self.options.deadlines.close / 2),
             after(now, self.options.deadlines.close),
@@ -467,6 +468,7 @@ impl<P: Keep> Connection<P> {
 
     // ----- what goes to the peer -----
 
+    #[expect(clippy::expect_used, reason = "only what we make up is sent")]
     fn send<M: MethodFields>(&mut self, method: &M) {
         self.outgoing.write_last(|buf| {
             frame::encode_method(0, method, buf).expect("methods of channel 0 are short");
@@ -517,7 +519,7 @@ impl<P: Keep> Connection<P> {
     fn pump(&mut self) {
         let mut first = true;
         while let Some(number) = self.outgoing.next_turn(std::mem::take(&mut first)) {
-            if let Some(Some(channel)) = self.channels.get_mut(usize::from(number) - 1) {
+            if let Some(Some(channel)) = self.channels.get_mut(index(number)) {
                 let Channel { mode, backlog, .. } = &mut **channel;
                 self.outgoing.pump(number, backlog, |mark, start| {
                     if let Mode::Confirm(tracker) = mode {
@@ -551,6 +553,11 @@ impl<P: Keep> Connection<P> {
             events: self.events.len(),
         }
     }
+}
+
+/// Where the channel with this number is among [`Connection::channels`]; channel 0 is nowhere.
+fn index(number: u16) -> usize {
+    usize::from(number).wrapping_sub(1)
 }
 
 /// How much a connection keeps of each thing.

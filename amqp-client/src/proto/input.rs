@@ -13,7 +13,7 @@ const SHARE_FROM: usize = 8 * 1024;
 const SHARE_AT_LEAST: usize = 2;
 
 /// Where a frame's payload begins in it.
-const PAYLOAD_OFFSET: u64 = 7;
+const PAYLOAD_OFFSET: usize = 7;
 
 /// Bytes from the peer that were not handled yet.
 ///
@@ -123,12 +123,12 @@ impl Input {
 
     /// How many bytes were received in all.
     pub(super) fn received(&self) -> u64 {
-        self.consumed + self.buffer.len() as u64
+        self.consumed.saturating_add(self.buffer.len() as u64)
     }
 
     /// Makes room for at least so many bytes more.
     pub fn reserve(&mut self, bytes: usize) {
-        if self.buffer.capacity() - self.buffer.len() < bytes {
+        if self.buffer.spare_capacity_mut().len() < bytes {
             self.buffer.reserve(bytes);
             self.block = self.buffer.capacity();
         }
@@ -185,6 +185,11 @@ impl Input {
         }
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        reason = "`at` and `len` are positions in the buffer: a frame is only parsed when all of it is there"
+    )]
     fn decode_frames(
         &mut self,
         most: usize,
@@ -203,7 +208,7 @@ impl Input {
                     self.consume(std::mem::take(&mut at));
                     let whole = self.buffer.split_to(len).freeze();
                     self.consumed += len as u64;
-                    let payload = &whole[PAYLOAD_OFFSET as usize..len - 1];
+                    let payload = &whole[PAYLOAD_OFFSET..len - 1];
                     let raw = RawFrame {
                         kind,
                         channel,
@@ -239,7 +244,7 @@ impl Input {
 
     fn consume(&mut self, len: usize) {
         self.buffer.advance(len);
-        self.consumed += len as u64;
+        self.consumed = self.consumed.saturating_add(len as u64);
     }
 }
 
@@ -255,7 +260,7 @@ fn decode_frame(
         channel,
         payload,
     } = raw;
-    let payload_offset = offset + PAYLOAD_OFFSET;
+    let payload_offset = offset.saturating_add(PAYLOAD_OFFSET as u64);
     match kind {
         frame::METHOD => match &Method::decode(payload, limits) {
             Ok(method) => handle(InputFrame::Method { channel, method }),

@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 mod channel;
+#[allow(clippy::arithmetic_side_effects, reason = "to come, place by place")]
 mod confirm;
 mod connection;
 mod consumers;
@@ -20,6 +21,12 @@ mod methods;
 mod outgoing;
 mod returns;
 mod rpc;
+#[allow(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "to come, place by place"
+)]
 mod tags;
 mod trace;
 mod transaction;

@@ -1,5 +1,10 @@
 //! Bytes on their way to the peer.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "lengths of what is kept here are added when it comes and taken off when it goes; no peer has a say in it"
+)]
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::IoSlice;
@@ -64,6 +69,10 @@ impl Batch {
     }
 
     /// What of `frames` goes out before the next spliced body.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "bodies are spliced into `frames`, and sent from its start on"
+    )]
     fn head(&self) -> &[u8] {
         let end = self
             .spliced
@@ -95,6 +104,10 @@ impl Buf for Batch {
         }
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "bodies are spliced into `frames`, and sent from its start on"
+    )]
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut used = 0;
         let mut from = self.sent;
@@ -160,6 +173,7 @@ impl Backlog {
         self.pieces.is_empty()
     }
 
+    #[expect(clippy::unreachable, reason = "no peer has a say in it")]
     fn push_frames(&mut self, mark: Option<u64>) -> &mut Vec<u8> {
         let extends = mark.is_none() && matches!(self.pieces.back(), Some(Piece::Frames { .. }));
         if !extends {
@@ -376,6 +390,7 @@ impl Outgoing {
         };
         let properties = properties.unwrap_or(message.properties());
         let body = message.body();
+        #[expect(clippy::expect_used, reason = "no peer has a say in it")]
         let head = |buf: &mut Vec<u8>| {
             content::encode_head(channel, &publish, properties, body.len() as u64, buf)
                 .expect("headers were checked to fit a frame");
@@ -408,7 +423,10 @@ impl Outgoing {
         if body.is_empty() {
             return;
         }
-        // frame_max is 32 bits wide, so a body that fits a frame has a 32-bit length.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it fits a frame, and frame_max is 32 bits wide"
+        )]
         let prefix = frame::body_frame_prefix(channel, body.len() as u32);
         if body.len() < SPLICE_FROM {
             self.put(|buf| {

@@ -191,7 +191,7 @@ impl Search {
                 ..Search::new(self.last_returned)
             };
         }
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         self.first = Some(self.first.map_or(tag, |first| first.min(tag)));
         if tag > self.last_returned {
             let first = self.first_after_last;

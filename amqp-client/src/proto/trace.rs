@@ -14,6 +14,11 @@ pub(super) fn sent<'a>(frames: &[u8], spliced: impl Iterator<Item = (usize, &'a 
     }
 }
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "the frames are our own, and whole"
+)]
 fn each_sent<'a>(frames: &[u8], spliced: impl Iterator<Item = (usize, &'a [u8])>) {
     let mut spliced = spliced.peekable();
     let mut at = 0;

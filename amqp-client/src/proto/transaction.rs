@@ -39,19 +39,21 @@ pub(super) struct Ended {
 impl Transaction {
     pub(super) fn published(&mut self, message: &Message) {
         if message.is_mandatory() {
-            self.returnable += 1;
-            self.returnable_bytes += message.body().len();
+            self.returnable = self.returnable.saturating_add(1);
+            self.returnable_bytes = self.returnable_bytes.saturating_add(message.body().len());
         }
     }
 
     /// Keeps what came back for the end of the transaction; gives it back if it is none of what was published in it.
     pub(super) fn returned(&mut self, returned: Returned) -> Option<Returned> {
         let len = returned.publication.message.body().len();
-        if self.returnable == 0 || self.returnable_bytes < len {
+        let (Some(returnable), Some(bytes)) = (
+            self.returnable.checked_sub(1),
+            self.returnable_bytes.checked_sub(len),
+        ) else {
             return Some(returned);
-        }
-        self.returnable -= 1;
-        self.returnable_bytes -= len;
+        };
+        (self.returnable, self.returnable_bytes) = (returnable, bytes);
         self.returned.push(returned);
         None
     }
@@ -68,7 +70,7 @@ impl Transaction {
     /// So many bytes were sent to answer the server. How many of such wait by now.
     pub(super) fn answered(&mut self, len: usize) -> usize {
         self.ending.as_mut().map_or(0, |ending| {
-            ending.answers += len;
+            ending.answers = ending.answers.saturating_add(len);
             ending.answers
         })
     }

@@ -129,14 +129,22 @@ impl<P: Keep> ChannelView<'_, P> {
             return Err(UsageError::InvalidProperty(property).into());
         }
         if let Some(properties) = message.set_properties() {
-            let len = properties.encoded_len() + self.return_tag_len(message);
-            self.check_fits(FRAME_OVERHEAD + CONTENT_HEADER_FIXED + len)?;
+            #[expect(
+                clippy::arithmetic_side_effects,
+                reason = "a length of what is in memory, and some bytes"
+            )]
+            let len = FRAME_OVERHEAD
+                + CONTENT_HEADER_FIXED
+                + properties.encoded_len()
+                + self.return_tag_len(message);
+            self.check_fits(len)?;
             check_headers(properties, &self.shared.bounds.decoding)?;
         }
         self.room_for(message.body().len())
     }
 
     /// How many bytes the tag for returns may add to the message's properties.
+    #[expect(clippy::arithmetic_side_effects, reason = "the name is short")]
     fn return_tag_len(&self, message: &Message) -> usize {
         match &self.channel.mode {
             Mode::Confirm(tracker) if tracker.options().tag_returns && message.is_mandatory() => {

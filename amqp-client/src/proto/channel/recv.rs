@@ -236,10 +236,10 @@ impl<P: Keep> Channel<P> {
         shared: &mut Shared<'_, P>,
     ) -> Result<Next, Violation> {
         // The last part is not kept: what it completes is handed out.
-        let len = payload.len() as u64;
-        if len < self.missing {
+        let missing = self.missing.saturating_sub(payload.len() as u64);
+        if missing > 0 {
             self.assemble(payload.len(), shared)?;
-            self.missing -= len;
+            self.missing = missing;
         }
         let content = self.incoming.body(payload, source)?;
         if content.is_some() {
@@ -260,14 +260,15 @@ impl<P: Keep> Channel<P> {
             return Err(Violation::TooMuchInAssembly { max });
         }
         shared.bounds.assembling = assembling;
-        self.assembling += bytes;
+        self.assembling = self.assembling.saturating_add(bytes);
         Ok(())
     }
 
     /// The message is complete, or given up.
     pub(super) fn assembled(&mut self, shared: &mut Shared<'_, P>) {
         self.missing = 0;
-        shared.bounds.assembling -= std::mem::take(&mut self.assembling);
+        let given_back = std::mem::take(&mut self.assembling);
+        shared.bounds.assembling = shared.bounds.assembling.saturating_sub(given_back);
     }
 
     fn recv_content(

@@ -6,7 +6,7 @@ use std::time::Instant;
 use amqp_codec::{Method, MethodId, connection};
 use bytes::Bytes;
 
-use super::{Connection, FRAMES, State};
+use super::{Connection, FRAMES, State, index};
 use crate::error::{CloseCause, Closed, HandshakeError, Violation};
 use crate::proto::channel::{Next, Shared};
 use crate::proto::event::{Event, Keep, Reply};
@@ -206,7 +206,7 @@ impl<P: Keep> Connection<P> {
         input: InputFrame<'_>,
         source: Option<&Bytes>,
     ) -> Result<(), Violation> {
-        let slot = self.channels.get_mut(usize::from(number).wrapping_sub(1));
+        let slot = self.channels.get_mut(index(number));
         let was_open = slot.is_some();
         let Some(channel) = slot.and_then(Option::as_deref_mut) else {
             // After a fault of the peer's, frames that were under way are of no interest.
@@ -241,7 +241,7 @@ impl<P: Keep> Connection<P> {
     }
 
     fn free_channel(&mut self, number: u16) {
-        if let Some(mut channel) = self.channels[usize::from(number) - 1].take() {
+        if let Some(mut channel) = self.channels.get_mut(index(number)).and_then(Option::take) {
             self.outgoing.drop_backlog(number, &mut channel.backlog);
             if let Some(at) = channel.timer {
                 self.timers.remove(&(at, number));

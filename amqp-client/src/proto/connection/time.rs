@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use amqp_codec::frame;
 
-use super::{Connection, State};
+use super::{Connection, State, index};
 use crate::error::{CloseCause, Closed};
 use crate::proto::channel::{Mode, Shared};
 use crate::proto::event::Keep;
@@ -15,7 +15,7 @@ impl<P: Keep> Connection<P> {
     /// it too; while the transport takes nothing, the owner has to.
     pub fn stamp(&mut self, now: Instant) {
         for number in self.unstamped.drain(..) {
-            let Some(Some(channel)) = self.channels.get_mut(usize::from(number) - 1) else {
+            let Some(Some(channel)) = self.channels.get_mut(index(number)) else {
                 continue;
             };
             channel.unstamped = false;
@@ -57,6 +57,7 @@ impl<P: Keep> Connection<P> {
         if self.heartbeat.is_due(now) {
             // Bytes that wait already will do as well, when the transport takes them.
             if self.outgoing.is_empty() {
+                #[expect(clippy::expect_used, reason = "no peer has a say in it")]
                 self.outgoing.write_last(|buf| {
                     frame::encode_heartbeat(buf).expect("a vector has room");
                 });
@@ -100,7 +101,7 @@ impl<P: Keep> Connection<P> {
             && at <= now
         {
             self.timers.pop_first();
-            let Some(Some(channel)) = self.channels.get_mut(usize::from(number) - 1) else {
+            let Some(Some(channel)) = self.channels.get_mut(index(number)) else {
                 continue;
             };
             channel.timer = None;
