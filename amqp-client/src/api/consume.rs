@@ -142,8 +142,8 @@ impl Consume {
     }
 
     /// How many bytes (of bodies, what comes with them, and what each costs to keep) may wait for the consumer to be
-    /// read, and what happens when there are more; twice as many may be held for a moment. Default: 64 MiB, and the
-    /// channel is closed.
+    /// read, and what happens when there are more; twice as many may be held for a moment. Default:
+    /// [`Limits::undelivered_bytes`](crate::Limits::undelivered_bytes), and the channel is closed.
     ///
     /// With acks and a prefetch limit ([`Methods::qos`](super::Methods::qos)) it is the broker that waits, long before.
     pub fn budget(mut self, bytes: usize, overflow: Overflow) -> Self {

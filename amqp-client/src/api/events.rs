@@ -49,7 +49,7 @@ pub enum Event {
     },
     /// The connection ended. Nothing follows.
     Closed(Arc<Closed>),
-    /// So many events were lost because they were not read in time: 256 are kept.
+    /// So many events were lost because they were not read in time: see [`Limits::events`](crate::Limits::events).
     Lagged(u64),
 }
 

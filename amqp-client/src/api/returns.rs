@@ -9,7 +9,7 @@ use futures_core::Stream;
 use super::channel::ChannelCore;
 use crate::outcome::Returned;
 
-/// How many returned messages were given up because nobody read them: 1,024 are kept.
+/// How many returned messages were given up because nobody read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} returned messages were given up, nobody read them")]
 pub struct Missed(pub u64);
@@ -17,8 +17,9 @@ pub struct Missed(pub u64);
 /// The messages of a channel that came back and belong to no confirm: those published outside confirm mode,
 /// and those whose [`Confirm`](super::Confirm) was dropped or had timed out. Ends with the channel.
 ///
-/// The channel keeps the last 1,024; where more came before they were read, an `Err` says how many are
-/// missing.
+/// What is not read is kept within [`Limits::returned_messages`](crate::Limits::returned_messages) and
+/// [`Limits::returned_bytes`](crate::Limits::returned_bytes); where more came, the oldest are given up, and an `Err` says
+/// how many are missing.
 pub struct Returns {
     pub(super) core: Arc<ChannelCore>,
 }

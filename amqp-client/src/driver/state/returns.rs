@@ -64,16 +64,18 @@ impl State {
         self.kept.messages += 1;
         self.kept.bytes += size(&returned);
         self.channels[slot].returns.push(returned, wakes);
-        let limits = *self.conn.limits();
-        while self.kept.messages > limits.returned_messages
-            || (self.kept.bytes > limits.returned_bytes && self.kept.messages > 1)
-        {
-            self.give_up_returned();
-        }
+        while self.keeps_too_much() && self.give_up_returned() {}
     }
 
-    /// The channel that keeps most loses the oldest: who reads is not to lose anything for who does not.
-    fn give_up_returned(&mut self) {
+    fn keeps_too_much(&self) -> bool {
+        let limits = self.conn.limits();
+        let Kept { messages, bytes } = self.kept;
+        messages > limits.returned_messages || (bytes > limits.returned_bytes && messages > 1)
+    }
+
+    /// The channel that keeps most loses the oldest: who reads is not to lose anything for who does not. Whether there
+    /// was one.
+    fn give_up_returned(&mut self) -> bool {
         let too_many = self.kept.messages > self.conn.limits().returned_messages;
         let share = |returns: &&mut ReturnsQueue| match too_many {
             true => returns.queue.len(),
@@ -83,9 +85,12 @@ impl State {
         let most = channels
             .map(|(_, channel)| &mut channel.returns)
             .max_by_key(share);
-        if let Some(most) = most {
-            most.missed += u64::from(most.pop(&mut self.kept).is_some());
-        }
+        let Some(most) = most.filter(|most| !most.queue.is_empty()) else {
+            return false;
+        };
+        most.pop(&mut self.kept);
+        most.missed += 1;
+        true
     }
 
     /// The next returned message that no confirm is about, or how many were given up before it.
