@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use amqp_codec::basic::Properties;
+use amqp_codec::field::TableMap;
 use amqp_codec::{Limits, ReplyCode, ShortStr};
 
 use crate::message::Publication;
@@ -27,6 +28,8 @@ pub(crate) struct IncomingReturn<'a> {
     pub(crate) exchange: &'a [u8],
     pub(crate) routing_key: &'a [u8],
     pub(crate) properties: Properties<'a>,
+    /// Its headers; `None` where they are malformed.
+    pub(crate) headers: Option<TableMap<'a>>,
     pub(crate) body: &'a [u8],
     /// Whether this channel tags its publishes.
     pub(crate) tagged: bool,
@@ -94,20 +97,8 @@ fn fit_of_headers(sent: &Properties<'_>, returned: &IncomingReturn<'_>) -> Optio
     if len(&returned.properties) > len(sent).saturating_mul(times).saturating_add(more) {
         return None;
     }
-    let limits = returned.limits;
-    let sent = sent.headers(limits).ok()?.unwrap_or_default();
-    let returned = returned
-        .properties
-        .headers(limits)
-        .ok()?
-        .unwrap_or_default();
-    let added = || {
-        let keys = returned.iter().map(|(key, _)| key);
-        keys.filter(|key| !sent.contains_key(key.as_bytes()))
-    };
-    returned
-        .contains_as_map(&sent, &[BCC])
-        .then(|| added().count())
+    let sent = sent.headers(returned.limits).ok()?.unwrap_or_default();
+    returned.headers.as_ref()?.beyond(&sent, &[BCC])
 }
 
 /// A publication without its body, of which a digest is left.

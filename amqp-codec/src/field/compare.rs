@@ -17,23 +17,44 @@ impl Table<'_> {
     /// Whether this table says all that `sent` does, in the sense of [`eq_as_map`](Self::eq_as_map), the keys in
     /// `except` aside. It may say more at the top level.
     pub fn contains_as_map(&self, sent: &Table<'_>, except: &[&str]) -> bool {
-        if self == sent {
-            return true;
+        self == sent || self.to_map().beyond(sent, except).is_some()
+    }
+
+    /// The table as a map, for who compares it with many.
+    pub fn to_map(&self) -> TableMap<'_> {
+        TableMap {
+            entries: first_entries(self.as_bytes()),
         }
+    }
+}
+
+/// A table as a map: of a repeated key the first value counts. It is made once, so that comparing it costs what the other
+/// side has.
+#[derive(Debug, Clone, Default)]
+pub struct TableMap<'t> {
+    /// By key.
+    entries: Vec<(ShortStr<'t>, Value<'t>)>,
+}
+
+impl TableMap<'_> {
+    /// How many keys it has beside those of `sent`, if it says all that `sent` does as
+    /// [`Table::contains_as_map`] has it.
+    pub fn beyond(&self, sent: &Table<'_>, except: &[&str]) -> Option<usize> {
         let mut pending = Vec::new();
-        let mut own = first_entries(self.as_bytes()).into_iter();
+        let mut shared = 0_usize;
         for (key, value) in first_entries(sent.as_bytes()) {
+            let found = self.entries.binary_search_by(|(name, _)| name.cmp(&key));
+            let own = found.ok().and_then(|index| self.entries.get(index));
+            shared = shared.saturating_add(usize::from(own.is_some()));
             if except.iter().any(|name| key == *name) {
                 continue;
             }
-            let found = own
-                .find(|(name, _)| *name >= key)
-                .is_some_and(|(name, other)| name == key && same(value, other, &mut pending));
-            if !found {
-                return false;
+            let (_, own) = own?;
+            if !same(value, own.clone(), &mut pending) {
+                return None;
             }
         }
-        all_equal(pending)
+        all_equal(pending).then(|| self.entries.len().saturating_sub(shared))
     }
 }
 

@@ -29,5 +29,6 @@ mod table;
 mod value;
 
 pub use array::{Array, ArrayIter};
+pub use compare::TableMap;
 pub use table::{RawTable, Table, TableIter};
 pub use value::{Decimal, Value};

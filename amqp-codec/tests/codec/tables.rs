@@ -311,6 +311,18 @@ fn contains_as_map() {
     assert!(!table! { "a" => 1 }.contains_as_map(&sent, &["BCC"]));
     assert!(!table! { "a" => 1, "b" => 3 }.contains_as_map(&sent, &["BCC"]));
     assert!(back.contains_as_map(&Table::EMPTY, &[]));
+    // How much more it says, keys that are left out counted where both have them.
+    let map = back.to_map();
+    assert_eq!(map.beyond(&sent, &["BCC"]), Some(1));
+    assert_eq!(map.beyond(&sent, &[]), None);
+    assert_eq!(map.beyond(&Table::EMPTY, &[]), Some(3));
+    assert_eq!(
+        map.beyond(&table! { "added" => false, "a" => 1 }, &["added"]),
+        Some(1)
+    );
+    let twice = table! { "a" => 1, "a" => 2, "b" => 1 };
+    assert_eq!(twice.to_map().beyond(&table! { "a" => 1 }, &[]), Some(1));
+    assert_eq!(twice.to_map().beyond(&table! { "a" => 2 }, &[]), None);
     // Inside, a table may not have more.
     let inner = |table: Table<'static>| table! { "t" => table };
     assert!(

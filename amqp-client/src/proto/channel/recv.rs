@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use amqp_codec::content::{Announced, Content};
-use amqp_codec::{Method, MethodFields, MethodId, ReplyCode, ShortStr, basic, channel, frame};
+use amqp_codec::{
+    Method, MethodFields, MethodId, ReplyCode, ShortStr, Table, basic, channel, frame,
+};
 use bytes::Bytes;
 
 use super::{Channel, Mode, Next, Select, Shared, State, encode};
@@ -335,12 +337,16 @@ impl<P: Keep> Channel<P> {
         shared: &mut Shared<'_, P>,
     ) {
         if let Mode::Confirm(tracker) = &mut self.mode {
+            let properties = content.properties();
+            let headers = properties.headers(&shared.bounds.decoding);
+            let headers = headers.map(Option::unwrap_or_default);
             let incoming = IncomingReturn {
                 code,
                 text: short(content.string(2)),
                 exchange: content.string(0),
                 routing_key: content.string(1),
-                properties: content.properties(),
+                properties: properties.clone(),
+                headers: headers.as_ref().ok().map(Table::to_map),
                 body: content.body(),
                 tagged: tracker.options().tag_returns,
                 limits: &shared.bounds.decoding,
