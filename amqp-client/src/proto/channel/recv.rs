@@ -33,7 +33,7 @@ impl<P: Keep> Channel<P> {
     ) -> Result<Next, Violation> {
         match (&self.state, input) {
             (State::Closing { .. }, InputFrame::Method { method, .. }) => {
-                Ok(self.recv_method_while_closing(method, shared))
+                self.recv_method_while_closing(method, shared)
             }
             (State::Opening | State::Open, InputFrame::Method { method, .. }) => {
                 self.recv_method(method, shared)
@@ -59,16 +59,18 @@ impl<P: Keep> Channel<P> {
         &mut self,
         method: &Method<'_>,
         shared: &mut Shared<'_, P>,
-    ) -> Next {
+    ) -> Result<Next, Violation> {
         if let Method::ChannelClose(_) = method {
             self.recv_crossing_close(shared);
-            Next::Stays
         } else if let Method::ChannelCloseOk(_) = method {
+            // Our close still waits behind a body: this cannot be its answer, and without it the number is not free.
+            if !self.backlog.is_empty() {
+                return Err(self.unexpected(method.id()));
+            }
             self.reply_to_close(shared);
-            Next::Free
-        } else {
-            Next::Stays
+            return Ok(Next::Free);
         }
+        Ok(Next::Stays)
     }
 
     /// Both sides closed at once: the server's is still to be answered, but once. RabbitMQ may repeat it

@@ -479,3 +479,25 @@ fn a_body_above_the_limit_costs_the_channel_alone() {
     assert_eq!(session.sent(), ["1 channel.close 311"]);
     assert!(session.conn.is_open());
 }
+
+#[test]
+fn a_close_ok_to_a_close_that_was_not_sent_is_a_violation() {
+    let tune = connection::Tune {
+        frame_max: 4096,
+        ..tune()
+    };
+    let mut session = Session::open_with(options(), tune);
+    let id = session.channel();
+    let large = plain(vec![0; 10_000]);
+    session.view(id).publish(&mut Some(large), 1).expect("room");
+    // To a confirm where there are none, the channel is closed, behind the body.
+    session.feed(wire().ack(1, 1, false));
+    session.feed(wire().method(1, channel::CloseOk {}));
+    session.events();
+    let sent = session.sent();
+    assert_eq!(
+        sent.last().map(String::as_str),
+        Some("0 connection.close 503")
+    );
+    assert!(!sent.iter().any(|frame| frame.contains("channel.open")));
+}
