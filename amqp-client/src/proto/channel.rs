@@ -382,6 +382,9 @@ impl<P: Keep> Channel<P> {
     /// queue.
     pub(super) fn forget_consumer(&mut self, id: ConsumerId, shared: &mut Shared<'_, P>) {
         let tag = self.consumers.forget(id);
+        if let Some(head) = self.incoming.method_mut() {
+            head.forget_consumer(id);
+        }
         // One that is cancelled already may have a successor of the same tag that waits for its turn.
         if let Some(tag) = tag.filter(|tag| !self.rpcs.cancels(tag)) {
             let cancel = self.cancel_of(None, tag);

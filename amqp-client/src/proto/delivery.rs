@@ -54,6 +54,15 @@ pub(crate) struct DeliveryHead {
     pub(super) origin: Origin,
 }
 
+impl DeliveryHead {
+    /// Nobody wants what is for this consumer any more.
+    pub(super) fn forget_consumer(&mut self, id: ConsumerId) {
+        if let Origin::Consumer(consumer) = &mut self.origin {
+            consumer.take_if(|wanted| *wanted == id);
+        }
+    }
+}
+
 /// Which method a content belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin {

@@ -123,6 +123,14 @@ impl<M> Assembler<M> {
         matches!(self.state, State::Idle)
     }
 
+    /// The method of the content in progress, if there is one.
+    pub fn method_mut(&mut self) -> Option<&mut M> {
+        match &mut self.state {
+            State::Idle => None,
+            State::Header { method, .. } | State::Body { method, .. } => Some(method),
+        }
+    }
+
     /// To be called for each method of the channel.
     ///
     /// # Errors

@@ -559,3 +559,30 @@ enum Event {
     Header(u64),
     Body(usize),
 }
+
+#[test]
+fn the_method_of_a_content_in_progress_can_be_changed() {
+    let limits = Limits::default();
+    let mut assembler = Assembler::new();
+    assert_eq!(assembler.method_mut(), None);
+    assembler.start("first", &[]).unwrap();
+    *assembler.method_mut().unwrap() = "second";
+    let header = ContentHeader {
+        class_id: 60,
+        body_size: 1,
+        ..Default::default()
+    };
+    let mut payload = Vec::new();
+    header.encode(&mut payload).unwrap();
+    assert!(
+        assembler
+            .header(&header, &payload, &limits)
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(assembler.method_mut(), Some(&mut "second"));
+    *assembler.method_mut().unwrap() = "third";
+    let content = assembler.body(b"x", None).unwrap().unwrap();
+    assert_eq!(content.method, "third");
+    assert_eq!(assembler.method_mut(), None);
+}

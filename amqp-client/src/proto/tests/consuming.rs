@@ -355,3 +355,20 @@ fn the_parts_of_a_delivery() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_delivery_that_is_half_there_goes_back_when_its_consumer_is_forgotten() {
+    let delivery = wire().deliver(1, "c", 1).0;
+    for part in 20..delivery.len() {
+        let mut session = Session::open();
+        let id = session.channel();
+        let consumer = session.consumer(id, "c", false);
+        let (before, after) = delivery.split_at(part);
+        session.feed_bytes(before);
+        session.view(id).forget_consumer(consumer);
+        session.feed_bytes(after);
+        assert!(session.events().is_empty(), "delivered after {part} bytes");
+        let sent = session.sent();
+        assert_eq!(sent, ["1 basic.cancel c", "1 basic.nack 1 requeue"]);
+    }
+}
