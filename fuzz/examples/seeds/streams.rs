@@ -1,30 +1,13 @@
-//! Writes the seeds of `corpus/frames`: `cargo run --example seeds`, in this folder.
-
-use std::path::Path;
+//! Streams made by hand, one direction each.
 
 use amqp_codec::basic::{self, Properties};
 use amqp_codec::{
     Array, ProtocolHeader, RawFrame, Table, Value, connection, content, frame, queue, short, table,
 };
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/frames");
-    std::fs::create_dir_all(&folder)?;
-    for (name, stream) in [
-        ("handshake", handshake()?),
-        ("server", server()?),
-        ("publish", publish()?),
-        ("poison", poison()?),
-    ] {
-        // How long the reads are: 1, 8, 31 and 256 bytes in turn.
-        std::fs::write(folder.join(name), [&[0, 7, 30, 255], &stream[..]].concat())?;
-    }
-    Ok(())
-}
+pub(super) type Stream = Result<Vec<u8>, Box<dyn std::error::Error>>;
 
-type Stream = Result<Vec<u8>, Box<dyn std::error::Error>>;
-
-fn handshake() -> Stream {
+pub(super) fn handshake() -> Stream {
     let mut wire = Vec::new();
     ProtocolHeader::AMQP_0_9_1.encode(&mut wire);
     let start_ok = connection::StartOk {
@@ -51,7 +34,7 @@ fn handshake() -> Stream {
     Ok(wire)
 }
 
-fn server() -> Stream {
+pub(super) fn server() -> Stream {
     let mut wire = Vec::new();
     let start = connection::Start {
         server_properties: table! {
@@ -87,7 +70,7 @@ fn server() -> Stream {
     Ok(wire)
 }
 
-fn publish() -> Stream {
+pub(super) fn publish() -> Stream {
     let mut wire = Vec::new();
     let publish = basic::Publish {
         routing_key: short!("q"),
@@ -137,12 +120,8 @@ fn publish() -> Stream {
 }
 
 /// Headers of arrays inside each other, deeper than any limit allows.
-fn poison() -> Stream {
-    let mut headers = Vec::new();
-    for level in (0u32..500).rev() {
-        headers.push(b'A');
-        headers.extend((level * 5).to_be_bytes());
-    }
+pub(super) fn poison() -> Stream {
+    let headers = nested(500);
     let length = (headers.len() as u32 + 1).to_be_bytes();
     let header = [
         &b"\0\x3c\0\0\0\0\0\0\0\0\0\0\x20\0"[..],
@@ -160,4 +139,14 @@ fn poison() -> Stream {
     }
     .encode(&mut wire)?;
     Ok(wire)
+}
+
+/// So many arrays inside each other, the innermost one empty.
+pub(super) fn nested(levels: u32) -> Vec<u8> {
+    let mut value = Vec::new();
+    for level in (0..levels).rev() {
+        value.push(b'A');
+        value.extend((level * 5).to_be_bytes());
+    }
+    value
 }
