@@ -46,10 +46,7 @@ pub const EXPLAINED: &[Explained] = &[
     Explained {
         name: "limits",
         why: "what a peer may make us accept is bounded here: frames in size, tables in depth and entries",
-        applies: |case| {
-            case.refused_here().is_some_and(is_limit)
-                || (case.accepted_by_both() && case.headers_fault().is_some_and(is_limit))
-        },
+        applies: |case| case.refused_here().is_some_and(is_limit),
     },
     Explained {
         name: "heartbeat with a payload",
@@ -80,10 +77,8 @@ pub const EXPLAINED: &[Explained] = &[
         name: "field type U",
         why: "RabbitMQ does not know it and ends the connection; amq-protocol reads it as 16 bits",
         applies: |case| {
-            matches!(
-                case.refused_here(),
-                Some(DecodeErrorKind::UnknownFieldType(b'U'))
-            )
+            let kind = case.refused_here();
+            kind == Some(DecodeErrorKind::UnknownFieldType(b'U'))
         },
     },
     Explained {
@@ -220,9 +215,11 @@ impl There {
 }
 
 impl Case<'_> {
+    /// Why the frame, or the headers in it, are refused here and not there.
     fn refused_here(&self) -> Option<DecodeErrorKind> {
         match (&self.here, &self.there) {
             (Here::Refused(kind), There::Frame(..)) => Some(*kind),
+            (Here::Frame(..), There::Frame(..)) => self.headers_fault(),
             _ => None,
         }
     }

@@ -14,6 +14,8 @@ use amqp_codec::{
     frame, short,
 };
 
+/// A stream of one direction, with a name.
+type Named = (String, Vec<u8>);
 type Done = Result<(), Box<dyn std::error::Error>>;
 
 fn main() -> Done {
@@ -50,7 +52,7 @@ fn seed(target: &str, name: &str, parts: &[&[u8]]) -> Done {
 }
 
 /// What RabbitMQ and the client said to each other: see the example `record` of `amqp-tests`.
-fn recordings() -> Result<Vec<(String, Vec<u8>)>, Box<dyn std::error::Error>> {
+fn recordings() -> Result<Vec<Named>, Box<dyn std::error::Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -63,7 +65,7 @@ fn recordings() -> Result<Vec<(String, Vec<u8>)>, Box<dyn std::error::Error>> {
 }
 
 /// What is in the frames of the streams: one method of each kind, and all headers and tables.
-fn payloads(streams: &[(String, Vec<u8>)]) -> Done {
+fn payloads(streams: &[Named]) -> Done {
     let mut methods = BTreeMap::new();
     let mut headers = Vec::new();
     let mut tables = Vec::new();

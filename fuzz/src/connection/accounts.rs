@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use amqp_client::error::CloseCause;
 use amqp_client::proto::{
-    ChannelId, ConsumerId, Delivery, Event, PublishSeq, Reply, RequestError, RequestId,
+    ChannelId, ConsumerId, Delivery, Event, Keep, PublishSeq, Reply, RequestError, RequestId,
 };
 use amqp_client::{Counts, Followed, Outcome, Publication, UnknownReason};
 use amqp_codec::{Method, MethodId};
@@ -30,7 +30,7 @@ pub(super) struct Accounts {
     over: bool,
 }
 
-/// A publish that was taken. `keep` is its place in the list.
+/// A publish that was taken.
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) channel: ChannelId,
@@ -40,7 +40,22 @@ pub(super) struct Published {
     pub(super) at: Instant,
     /// How many words of the server's came before it.
     pub(super) words: usize,
+    /// An ack is not told.
+    pub(super) quiet: bool,
     pub(super) settled: bool,
+}
+
+/// What the connection keeps for a publish: its place in the list.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) index: usize,
+    pub(super) quiet: bool,
+}
+
+impl Keep for Kept {
+    fn wants_ack(&self) -> bool {
+        !self.quiet
+    }
 }
 
 /// A request without an answer, or with one.
@@ -130,7 +145,7 @@ impl Accounts {
         self.publishes.push(published);
     }
 
-    pub(super) fn happened(&mut self, event: Event<usize>, now: Instant) {
+    pub(super) fn happened(&mut self, event: Event<Kept>, now: Instant) {
         assert!(!self.over, "after the end: {event:?}");
         match event {
             Event::Opened => {
@@ -150,7 +165,12 @@ impl Accounts {
                 self.channel_closed(id, counts, &closed.cause)
             }
             Event::Reply(request, result) => self.replied(request, result),
-            Event::Settled(keep, outcome) => self.settled(keep, outcome, now),
+            Event::Settled(id, kept, outcome) => {
+                let publish = &self.publishes[kept.index];
+                assert_eq!((id.channel, Some(id.seq)), (publish.channel, publish.seq));
+                assert!(!kept.quiet || !outcome.is_acked());
+                self.settled(kept.index, outcome, now);
+            }
             Event::Returned(id, returned) => {
                 assert!(!self.channel(id).closed);
                 assert_eq!(returned.followed, Followed::Nothing);
@@ -214,6 +234,25 @@ impl Accounts {
         self.count(keep, &outcome, now);
         if let Some(publication) = outcome.into_publication() {
             assert_eq!(publication, self.publishes[keep].publication);
+        }
+    }
+
+    /// At the end of a channel: of what was not told, each publish has been acked.
+    fn settle_quietly(&mut self, id: ChannelId) {
+        let heard = self.words.len();
+        for publish in &mut self.publishes {
+            if let Some(seq) = publish.seq
+                && publish.channel == id
+                && publish.quiet
+                && !publish.settled
+            {
+                let verdict = self.words.verdict(id.number, seq.0, publish.words..heard);
+                assert_eq!(verdict, Some(Verdict::Ack), "{seq:?} has no outcome");
+                publish.settled = true;
+                let mut channels = self.channels.iter_mut();
+                let channel = channels.find(|channel| channel.id == id);
+                channel.expect("one of ours").counts.acked += 1;
+            }
         }
     }
 
@@ -304,6 +343,7 @@ impl Accounts {
     // ----- channels and consumers -----
 
     fn channel_closed(&mut self, id: ChannelId, counts: Counts, cause: &Option<CloseCause>) {
+        self.settle_quietly(id);
         let mut publishes = self.publishes.iter();
         let unsettled = publishes
             .find(|publish| publish.channel == id && publish.seq.is_some() && !publish.settled);

@@ -11,16 +11,14 @@ use std::time::{Duration, Instant};
 
 use amqp_client::ConnectOptions;
 use amqp_client::error::CloseCause;
-use amqp_client::proto::{Batch, ChannelId, Connection, Input};
+use amqp_client::proto::{Batch, ChannelId, Connection, Event, Input};
 use amqp_codec::basic::{self, Properties};
-use amqp_codec::{
-    ContentHeader, Frame, Limits, ReplyCode, ShortStr, channel, connection, frame, short,
-};
+use amqp_codec::{ContentHeader, Frame, ReplyCode, ShortStr, channel, connection, frame, short};
 use arbitrary::Unstructured;
 
-use self::accounts::Accounts;
+use self::accounts::{Accounts, Kept};
 use self::server::{Server, message, method};
-use self::steps::{Number, OutgoingBytes, Say, Setup, Step};
+use self::steps::{Number, Say, Setup, Step};
 use self::wire::ClientStream;
 use crate::memory::Memory;
 
@@ -63,7 +61,7 @@ const MEMORY_A_STEP: usize = 8 << 10;
 const MEMORY_A_BYTE: usize = 64;
 
 struct Session {
-    conn: Connection<usize>,
+    conn: Connection<Kept>,
     input: Input,
     now: Instant,
     /// The transport takes and brings no more.
@@ -86,18 +84,12 @@ struct Session {
 impl Session {
     fn new(setup: &Setup) -> Self {
         let memory = Memory::now();
-        let limits = Limits {
-            body_max: setup.body_max.map_or(1 << 20, u64::from),
-            ..Limits::default()
-        };
-        let mut options = ConnectOptions::new().limits(limits);
-        if let OutgoingBytes::Some(bytes) = setup.outgoing {
-            options = options.outgoing_buffer(bytes.into());
-        }
+        let limits = setup.limits();
+        let options = ConnectOptions::new().limits(limits);
         assert_eq!(options.validate(), Ok(()));
         let now = Instant::now();
         Session {
-            input: Input::new(limits),
+            input: Input::new(&limits),
             conn: Connection::new(1, options, now),
             now,
             cut_off: false,
@@ -357,6 +349,9 @@ impl Session {
             let Some(event) = self.conn.poll_event() else {
                 return;
             };
+            if let Event::Settled(id, ..) = &event {
+                assert!(self.conn.kept(id.channel, id.seq).is_none());
+            }
             self.accounts.happened(event, self.now);
         }
         panic!("events without end");

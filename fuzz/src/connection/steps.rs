@@ -1,5 +1,6 @@
 //! What a session consists of, as the fuzzer makes it up. Numbers are small, so that they meet.
 
+use amqp_client::Limits;
 use amqp_codec::{Frame, Method, RawFrame};
 use arbitrary::{Arbitrary, Result, Unstructured};
 
@@ -12,8 +13,26 @@ pub(super) struct Setup {
     pub(super) frame_max: FrameMax,
     /// In seconds.
     pub(super) heartbeat: u8,
-    pub(super) outgoing: OutgoingBytes,
-    pub(super) body_max: Option<u16>,
+    pub(super) message_bytes: Option<u16>,
+    pub(super) assembly_bytes: Option<u16>,
+    pub(super) outgoing_bytes: Option<u16>,
+    pub(super) owed_bytes: Option<u16>,
+    pub(super) held_answer_bytes: Option<u16>,
+}
+
+impl Setup {
+    pub(super) fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        let bytes = |some: Option<u16>, usual| some.map_or(usual, usize::from);
+        Limits {
+            message_bytes: self.message_bytes.map_or(usual.message_bytes, u64::from),
+            assembly_bytes: bytes(self.assembly_bytes, usual.assembly_bytes),
+            outgoing_bytes: bytes(self.outgoing_bytes, usual.outgoing_bytes),
+            owed_bytes: bytes(self.owed_bytes, usual.owed_bytes),
+            held_answer_bytes: bytes(self.held_answer_bytes, usual.held_answer_bytes),
+            ..usual
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -22,12 +41,6 @@ pub(super) enum FrameMax {
     Smallest,
     Usual,
     Any(u32),
-}
-
-#[derive(Debug, Clone, Copy, Arbitrary)]
-pub(super) enum OutgoingBytes {
-    Usual,
-    Some(u16),
 }
 
 #[derive(Debug, Arbitrary)]
@@ -78,6 +91,8 @@ pub(super) enum Ask {
         /// The same body as that of other publishes of the size.
         alike: bool,
         headers: bool,
+        /// An ack is not told by an event.
+        quiet: bool,
     },
     DeclareQueue,
     DeclareQueueNoWait,

@@ -7,7 +7,7 @@ use amqp_client::proto::{ChannelId, ChannelView, ConsumerId, RequestId, Settle};
 use amqp_client::{ConfirmOptions, Message, Publication, table};
 use amqp_codec::{MethodId, ReplyCode, ShortStr, basic, queue, short};
 
-use super::accounts::{Accounts, Published, queue_of};
+use super::accounts::{Accounts, Kept, Published, queue_of};
 use super::steps::{Ask, How, Number};
 use super::{Session, name};
 
@@ -82,7 +82,15 @@ impl Session {
                 size,
                 alike,
                 headers,
-            } => self.publish(id, mandatory, size.into(), alike, headers),
+                quiet,
+            } => {
+                let message = self.message(size.into(), alike, headers);
+                let message = match mandatory {
+                    true => message.mandatory(),
+                    false => message,
+                };
+                self.publish(id, message, quiet);
+            }
             Ask::DeclareQueue => {
                 self.request(id, MethodId::QUEUE_DECLARE, |view, request| {
                     let declare = queue::Declare {
@@ -199,7 +207,7 @@ impl Session {
         id: ChannelId,
         method: MethodId,
         ask: impl FnOnce(
-            &mut ChannelView<'_, usize>,
+            &mut ChannelView<'_, Kept>,
             RequestId,
         ) -> Result<(), amqp_client::error::UsageError>,
     ) -> bool {
@@ -214,19 +222,20 @@ impl Session {
         asked
     }
 
-    fn publish(&mut self, id: ChannelId, mandatory: bool, size: usize, alike: bool, headers: bool) {
-        let keep = self.accounts.publishes.len();
+    fn message(&self, size: usize, alike: bool, headers: bool) -> Message {
         let mut body = vec![b'p'; size];
         if !alike {
-            body.extend_from_slice(&keep.to_be_bytes());
+            body.extend_from_slice(&self.accounts.publishes.len().to_be_bytes());
         }
-        let mut message = Message::new(body);
-        if headers {
-            message = message.headers(table! { "b" => 1, "a" => "text" });
+        let message = Message::new(body);
+        match headers {
+            true => message.headers(table! { "b" => 1, "a" => "text" }),
+            false => message,
         }
-        if mandatory {
-            message = message.mandatory();
-        }
+    }
+
+    fn publish(&mut self, id: ChannelId, message: Message, quiet: bool) {
+        let index = self.accounts.publishes.len();
         let publication = Publication {
             exchange: short!("x"),
             routing_key: short!("key"),
@@ -236,7 +245,7 @@ impl Session {
         let Ok(mut view) = self.conn.channel(id) else {
             return;
         };
-        let result = view.publish(&mut unsent, keep);
+        let result = view.publish(&mut unsent, Kept { index, quiet });
         assert_eq!(
             result.is_ok(),
             unsent.is_none(),
@@ -250,6 +259,7 @@ impl Session {
                 publication,
                 at: self.now,
                 words: self.accounts.words.len(),
+                quiet,
                 settled: false,
             });
         }
