@@ -91,7 +91,7 @@ pub(super) fn checks() -> Vec<Check> {
             .expects("the end of the stream")
             .deadline(SLOW_DEADLINE)
             .run(async |cx| {
-                let mut login = cx.login();
+                let mut login = silent(cx);
                 login.mechanism = short!("X-NONE");
                 let mut client = answered(cx, &login).await?;
                 expect_end_without_a_word(&mut client).await
@@ -105,7 +105,7 @@ pub(super) fn checks() -> Vec<Check> {
             .expects("the end of the stream")
             .deadline(SLOW_DEADLINE)
             .run(async |cx| {
-                let mut login = cx.login();
+                let mut login = silent(cx);
                 login.mechanism = short!("EXTERNAL");
                 login.response = LongStr::from(cx.credentials().0.to_owned());
                 let mut client = cx.connect().await?;
@@ -125,7 +125,7 @@ pub(super) fn checks() -> Vec<Check> {
             .expects("the end of the stream")
             .deadline(SLOW_DEADLINE)
             .run(async |cx| {
-                let mut login = cx.login();
+                let mut login = silent(cx);
                 login.mechanism = ShortStr::EMPTY;
                 let mut client = answered(cx, &login).await?;
                 expect_end_without_a_word(&mut client).await
@@ -135,12 +135,12 @@ pub(super) fn checks() -> Vec<Check> {
                 Text("2.2.4 The Connection Class"),
                 "an error before the connection is open, as a malformed response, ends it without a word",
             )
-            .sends("PLAIN with a response without the octets of 0 that part name and password")
+            .sends("PLAIN with a response without the octets of 0 that part name and password, no capabilities announced")
             .expects("the end of the stream")
             .deadline(SLOW_DEADLINE)
             .run(async |cx| {
                 let (user, password) = cx.credentials();
-                malformed(cx, "PLAIN", LongStr::from(format!("{user}{password}"))).await
+                malformed_plain(cx, LongStr::from(format!("{user}{password}"))).await
             }),
         check("authentication/plain-empty-response-lets-nobody-in")
             .must(
@@ -150,7 +150,7 @@ pub(super) fn checks() -> Vec<Check> {
             .sends("PLAIN with an empty response")
             .expects("the end of the stream")
             .deadline(SLOW_DEADLINE)
-            .run(async |cx| malformed(cx, "PLAIN", LongStr::EMPTY).await),
+            .run(async |cx| malformed_plain(cx, LongStr::EMPTY).await),
         check("authentication/amqplain-accepted")
             .rabbitmq(
                 ACCESS_CONTROL,
@@ -186,9 +186,8 @@ pub(super) fn checks() -> Vec<Check> {
             .expects("connection.close 403, or the end of the stream")
             .deadline(SLOW_DEADLINE)
             .run(async |cx| {
-                require_amqplain(cx).await?;
                 let response = table! { "PASSWORD" => cx.credentials().1 };
-                malformed(cx, "AMQPLAIN", LongStr::from(response.as_bytes().to_vec())).await
+                malformed_amqplain(cx, response.as_bytes()).await
             }),
         check("authentication/amqplain-malformed-lets-nobody-in")
             .rabbitmq(
@@ -196,12 +195,9 @@ pub(super) fn checks() -> Vec<Check> {
                 "AMQPLAIN takes the content of a table with LOGIN and PASSWORD",
             )
             .sends("AMQPLAIN with what is no table")
-            .expects("connection.close, or the end of the stream")
+            .expects("connection.close 403, or the end of the stream")
             .deadline(SLOW_DEADLINE)
-            .run(async |cx| {
-                require_amqplain(cx).await?;
-                malformed(cx, "AMQPLAIN", LongStr::from("\u{5}LOG")).await
-            }),
+            .run(async |cx| malformed_amqplain(cx, b"\x05LOG").await),
         check("authentication/refused-once-let-in-next")
             .must(
                 Text("2.2.4 The Connection Class"),
@@ -271,14 +267,35 @@ async fn refused(cx: &Context, login: &Login) -> Result<(), Failure> {
         .map(drop)
 }
 
-async fn malformed(
-    cx: &Context,
-    mechanism: &'static str,
-    response: LongStr<'static>,
-) -> Result<(), Failure> {
+/// A client that announces no capabilities: nobody tells it why it is refused.
+fn silent(cx: &Context) -> Login {
     let mut login = cx.login();
-    login.mechanism = ShortStr::from_static(mechanism);
+    login.client_properties = Table::EMPTY;
+    login
+}
+
+/// A response to PLAIN that is none.
+async fn malformed_plain(cx: &Context, response: LongStr<'static>) -> Result<(), Failure> {
+    let mut login = silent(cx);
     login.response = response;
     let mut client = answered(cx, &login).await?;
     expect_end_without_a_word(&mut client).await
+}
+
+/// A response to AMQPLAIN that lets nobody in, whether the broker says so or not.
+async fn malformed_amqplain(cx: &Context, response: &[u8]) -> Result<(), Failure> {
+    require_amqplain(cx).await?;
+    let mut login = cx.login();
+    login.mechanism = short!("AMQPLAIN");
+    login.response = LongStr::from(response.to_vec());
+    let mut client = answered(cx, &login).await?;
+    let event = client.next_within(SLOW).await;
+    match event.typed::<connection::Close<'static>>() {
+        Some(close) if close.reply_code == ReplyCode::ACCESS_REFUSED => Ok(()),
+        None if event.is_end() => Ok(()),
+        _ => Err(Failure::unexpected(
+            "connection.close 403, or the end",
+            &event,
+        )),
+    }
 }

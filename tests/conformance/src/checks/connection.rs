@@ -63,9 +63,9 @@ pub(super) fn checks() -> Vec<Check> {
                 expect_close_ok_next(&mut client).await
             }),
         check("connection.close/what-went-before-counts")
-            .must(
+            .should(
                 Text("4.7 Content Ordering Guarantees"),
-                "what was published before the close is in its queue",
+                "a server takes what comes in its order: what was published before the close is in its queue",
             )
             .sends("100 times basic.publish and connection.close, without waiting; basic.get on another connection")
             .expects("100 messages in the queue")

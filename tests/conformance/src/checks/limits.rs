@@ -130,7 +130,7 @@ pub(super) fn checks() -> Vec<Check> {
             .expects("channel.close 404 with a text that is UTF-8")
             .run(async |cx| {
                 let mut client = cx.open_channel().await?;
-                // With one of them in front either of the two is not cut where it should not be.
+                // Wherever the text is cut, in one of the two it is amid a character.
                 for name in ["\u{e4}".repeat(127), format!("q{}", "\u{e4}".repeat(127))] {
                     passive(&mut client, &name).await?;
                     let close = client.expect_channel_error(1, ReplyCode::NOT_FOUND).await?;
