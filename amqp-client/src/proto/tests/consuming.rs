@@ -372,3 +372,38 @@ fn a_delivery_that_is_half_there_goes_back_when_its_consumer_is_forgotten() {
         assert_eq!(sent, ["1 basic.cancel c", "1 basic.nack 1 requeue"]);
     }
 }
+
+/// Malformed headers are an error of whoever asks for them: the message is whole, and can be settled.
+#[test]
+fn headers_of_a_delivery() {
+    let mut session = Session::open();
+    let id = session.channel();
+    session.consumer(id, "c", false);
+    let with = |headers| Properties {
+        headers,
+        ..Properties::EMPTY
+    };
+    let malformed = amqp_codec::RawTable::from_bytes(b"\x01a?");
+    for (delivery_tag, properties, expected) in [
+        (1, with(None), Some(Table::EMPTY)),
+        (
+            2,
+            with(Some(table! { "n" => 7 }.into())),
+            Some(table! { "n" => 7 }),
+        ),
+        (3, with(Some(malformed)), None),
+    ] {
+        let deliver = basic::Deliver {
+            consumer_tag: text("c"),
+            delivery_tag,
+            ..Default::default()
+        };
+        session.feed(wire().content(1, deliver, &properties, b"body"));
+        let Some(Event::Delivered(_, delivery)) = session.events().pop() else {
+            panic!("delivered");
+        };
+        assert_eq!(delivery.headers().ok(), expected);
+        let settled = session.settle(delivery.tag(), false, Settle::Ack);
+        assert_eq!(settled, Ok(()));
+    }
+}
