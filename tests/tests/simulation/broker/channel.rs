@@ -1,6 +1,7 @@
 //! One channel of the broker.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use amqp_client::codec::basic::Properties;
 use amqp_client::codec::content::Assembler;
@@ -19,6 +20,9 @@ use crate::truth::{ChannelTruth, DeliveryTruth, PublishTruth};
 /// Above so much that waits to be written, nothing is delivered.
 const OUTPUT_ENOUGH: usize = 32 * 1024;
 
+/// How long a calm client may take to give back what nobody wants.
+const ENOUGH: Duration = Duration::from_millis(300);
+
 pub(super) struct Channel {
     number: u16,
     /// Where it is among all channels of the truth.
@@ -35,6 +39,8 @@ pub(super) struct Channel {
     last_tag: u64,
     unacked: BTreeMap<u64, Unacked>,
     consumers: BTreeMap<String, Consumer>,
+    /// When the client was told of the end of a consumer.
+    ended: BTreeMap<String, Instant>,
     prefetch: u16,
     /// For all consumers together.
     prefetch_all: u16,
@@ -135,6 +141,7 @@ impl Channel {
             last_tag: 0,
             unacked: BTreeMap::new(),
             consumers: BTreeMap::new(),
+            ended: BTreeMap::new(),
             prefetch: 0,
             prefetch_all: 0,
         };
@@ -307,9 +314,36 @@ impl Channel {
     }
 
     fn close_by_client(&mut self, desk: &mut Desk) -> Next {
+        self.check_nothing_kept(desk);
         self.with_truth(desk, |truth| truth.close_came = true);
         desk.send(self.number, &channel::CloseOk {});
         Next::Free
+    }
+
+    /// What was delivered to a consumer that has ended, its program got, or it was given back.
+    fn check_nothing_kept(&self, desk: &Desk) {
+        let Some(token) = self.with_truth(desk, |truth| truth.token) else {
+            return;
+        };
+        let long_ago = |consumer: &&String| {
+            let ended = self.ended.get(*consumer);
+            ended.is_some_and(|at| desk.now - *at > ENOUGH)
+        };
+        let log = desk.world.log();
+        let kept = self.unacked.iter().find(|(tag, unacked)| {
+            let Some(consumer) = unacked.consumer.as_ref().filter(long_ago) else {
+                return false;
+            };
+            let received = log.received.get(&(token, consumer.clone()));
+            !received.into_iter().flatten().any(|one| one.tag == **tag)
+        });
+        let kept = kept.map(|(tag, unacked)| (*tag, unacked.consumer.clone()));
+        drop(log);
+        if let (Some((tag, consumer)), true) = (kept, desk.world.plan.calm) {
+            desk.fault(format_args!(
+                "channel {token}: delivery {tag} to {consumer:?} was neither handed out nor given back"
+            ));
+        }
     }
 
     // ----- publishing -----
@@ -512,6 +546,7 @@ impl Channel {
             Method::BasicConsume(consume) => self.consume(consume, desk),
             Method::BasicCancel(cancel) => {
                 self.consumers.remove(&name(&cancel.consumer_tag));
+                self.ended.insert(name(&cancel.consumer_tag), desk.now);
                 let consumer_tag = cancel.consumer_tag;
                 desk.send(on, &basic::CancelOk { consumer_tag });
             }

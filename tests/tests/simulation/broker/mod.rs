@@ -456,7 +456,7 @@ impl Broker {
             Job::Beat => {
                 let interval = 2 * self.beat();
                 let silence = self.desk.now - self.heard;
-                if silence > 2 * interval && self.desk.world.plan.calm {
+                if silence > 2 * interval && self.desk.world.plan.roads.stall == 0 {
                     self.desk
                         .fault(format_args!("the client was silent for {silence:?}"));
                 }

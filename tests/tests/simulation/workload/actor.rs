@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -88,7 +88,8 @@ impl Actor {
         future: F,
     ) -> Option<F::Output> {
         if !self.random.chance(self.world.plan.drops) {
-            return Some(self.wait(what, bound, future).await);
+            let moves = self.random.chance(200);
+            return Some(self.wait(what, bound, after_a_move(moves, future)).await);
         }
         let polls = self.random.between(0, 3);
         let dropping = match self.random.between(0, 2) {
@@ -123,6 +124,19 @@ impl Actor {
     }
 }
 
+/// Polls it with the waker of somebody else first, as when a future moves from one task to another: from the next poll
+/// on, the old waker is of no use.
+async fn after_a_move<F: Future>(moves: bool, future: F) -> F::Output {
+    let mut future = pin!(future);
+    if moves {
+        let mut elsewhere = Context::from_waker(Waker::noop());
+        if let Poll::Ready(output) = future.as_mut().poll(&mut elsewhere) {
+            return output;
+        }
+    }
+    future.await
+}
+
 /// When a future is dropped.
 #[derive(Debug, Clone, Copy)]
 enum Dropping {
@@ -141,7 +155,7 @@ async fn drop_when<F: Future>(when: Dropping, future: F) -> Option<F::Output> {
         Dropping::Woken(polls) => (polls + 1, true),
     };
     poll_fn(|cx| {
-        if left <= u64::from(at_wake) && left == 0 {
+        if left == 0 {
             return Poll::Ready(None);
         }
         left -= 1;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use amqp_client::codec::ShortStr;
-use amqp_client::error::CommitError;
-use amqp_client::{Channel, Message, Publication, Returned, TxChannel};
+use amqp_client::error::{CommitError, UsageError};
+use amqp_client::proto::Settle;
+use amqp_client::{Acker, Channel, Message, Publication, Returned, TxChannel};
 
 use super::actor::Actor;
 use super::{calls, confirms};
@@ -46,11 +47,19 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
     let world = actor.world.clone();
     let Some(token) = who.token else { return false };
     let (mut ids, mut unroutable) = (Vec::new(), Vec::new());
+    let mut ackers = Vec::new();
     for _ in 0..actor.random.between(0, 5) {
         actor.pause(10).await;
-        if actor.random.chance(300) {
-            calls::one(actor, channel, who).await;
-            continue;
+        match actor.random.between(0, 9) {
+            0 | 1 => {
+                calls::one(actor, channel, who).await;
+                continue;
+            }
+            2 | 3 => {
+                ackers.extend(get(actor, channel, who).await);
+                continue;
+            }
+            _ => {}
         }
         let id = world.number();
         let mut message = Message::new(body(id, actor.random.pick(&[8, 300, 5000])));
@@ -137,6 +146,9 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
             }
         }
     };
+    for acker in ackers {
+        check_acker(actor, &acker, &end, who);
+    }
     let goes_on = matches!(end, TxEnd::Committed { .. } | TxEnd::RolledBack { .. });
     world.log().transactions.push(Transacted {
         token,
@@ -145,6 +157,64 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
         end,
     });
     goes_on
+}
+
+/// Gets a message and acks it, as a part of the transaction.
+async fn get(actor: &mut Actor, channel: &TxChannel, who: Who) -> Option<Acker> {
+    let world = actor.world.clone();
+    // Of a queue that is not empty.
+    let number = world.number() * 3 + 1;
+    let what = format!("{}: get {number} on {:?}", who.connection, who.token);
+    let bound = world.plan.deadlines.rpc;
+    let call = channel.get(format!("queue-{number}"), false);
+    match actor.risky(what, bound, call).await? {
+        Ok(Some(got)) => {
+            let acker = got.delivery.acker();
+            ack(actor, &acker, who).then_some(acker)
+        }
+        Ok(None) => {
+            who.fault(&world, format_args!("another's reply to get {number}"));
+            None
+        }
+        Err(error) => {
+            who.explain_error(&world, "get", &error);
+            None
+        }
+    }
+}
+
+fn ack(actor: &Actor, acker: &Acker, who: Who) -> bool {
+    let world = &actor.world;
+    match acker.ack() {
+        Ok(()) => {
+            let token = who.token.unwrap_or_default();
+            let tag = acker.tag().number();
+            world.log().settled.insert((token, tag), Settle::Ack);
+            true
+        }
+        Err(error) => {
+            who.explain_usage(world, "ack", &error);
+            false
+        }
+    }
+}
+
+/// What was acked is so after a commit, and is not after a rollback.
+fn check_acker(actor: &Actor, acker: &Acker, end: &TxEnd, who: Who) {
+    match end {
+        TxEnd::RolledBack { .. } => {
+            ack(actor, acker, who);
+        }
+        TxEnd::Committed { .. } => match acker.ack() {
+            Err(UsageError::UnknownDeliveryTag(_)) => {}
+            Err(error) => who.explain_usage(&actor.world, "ack", &error),
+            Ok(()) => who.fault(
+                &actor.world,
+                format_args!("what was acked and committed can be acked again"),
+            ),
+        },
+        TxEnd::NotCommitted | TxEnd::Unknown => {}
+    }
 }
 
 fn numbers(actor: &Actor, who: Who, returned: &[Returned]) -> Vec<u64> {
