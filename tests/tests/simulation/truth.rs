@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use amqp_client::proto::Settle;
+use tokio::time::Instant;
 
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
@@ -64,6 +65,8 @@ pub(crate) struct DeliveryTruth {
     pub(crate) id: u64,
     pub(crate) redelivered: bool,
     pub(crate) no_ack: bool,
+    /// When it was sent.
+    pub(crate) at: Instant,
     /// What the client said of it.
     pub(crate) settled: Option<Settle>,
 }

@@ -794,6 +794,7 @@ impl Channel {
             id: message.id,
             redelivered: message.redelivered,
             no_ack,
+            at: desk.now,
             settled: None,
         };
         self.with_truth(desk, |truth| {

@@ -2,8 +2,9 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -105,6 +106,47 @@ impl Actor {
         output
     }
 
+    /// Waits for something that may come or not; `None` if it has not come after so long.
+    ///
+    /// What is there by then, and has not woken who waits for it, is a fault: nothing else would have either.
+    pub(super) async fn patient<F: Future>(
+        &mut self,
+        what: String,
+        patience: Duration,
+        future: F,
+    ) -> Option<F::Output> {
+        let waiting = self.world.waits(format!("{}: {what}", self.name));
+        let moves = self.random.chance(200);
+        let mut future = pin!(after_a_move(moves, future));
+        let mut sleep = pin!(tokio::time::sleep(patience));
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(bell.clone());
+        let output = poll_fn(|cx| {
+            bell.pass_on_to(cx.waker());
+            if bell.was_rung()
+                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                return Poll::Ready(Some(output));
+            }
+            sleep.as_mut().poll(cx).map(|()| None)
+        })
+        .await;
+        drop(waiting);
+        let late = match (&output, bell.is_rung()) {
+            (None, false) => future.as_mut().poll(&mut Context::from_waker(&waker)),
+            (None, true) | (Some(_), _) => Poll::Pending,
+        };
+        if late.is_ready() {
+            let name = &self.name;
+            self.world.fault(format_args!(
+                "{name}: {what} was there, and who waited for it was not woken"
+            ));
+        }
+        self.world
+            .note(format_args!("{}: {what}: {}", self.name, output.is_some()));
+        output
+    }
+
     fn check_time(&self, what: &str, bound: Duration, took: Duration) {
         let bound = match bound {
             Duration::MAX => return,
@@ -135,6 +177,44 @@ async fn after_a_move<F: Future>(moves: bool, future: F) -> F::Output {
         }
     }
     future.await
+}
+
+/// Remembers that it was rung, and wakes somebody then.
+struct Bell {
+    rung: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Default for Bell {
+    /// What was not polled yet is to be polled.
+    fn default() -> Self {
+        Bell {
+            rung: AtomicBool::new(true),
+            waker: Mutex::default(),
+        }
+    }
+}
+
+impl Bell {
+    fn pass_on_to(&self, waker: &Waker) {
+        *self.waker.lock().unwrap() = Some(waker.clone());
+    }
+
+    fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Relaxed)
+    }
+
+    fn was_rung(&self) -> bool {
+        self.rung.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.rung.store(true, Ordering::Relaxed);
+        let waker = self.waker.lock().unwrap().take();
+        waker.into_iter().for_each(Waker::wake);
+    }
 }
 
 /// When a future is dropped.

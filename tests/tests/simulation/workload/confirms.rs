@@ -37,7 +37,7 @@ pub(super) async fn run(actor: &mut Actor, channel: Channel, who: Who) {
     let plan = world.plan.clone();
     let Some(token) = who.token else { return };
     let bounds = Bounds {
-        in_flight: actor.random.pick(&[1, 2, 5, 1000]),
+        in_flight: actor.random.pick(&[1, 1, 2, 5, 1000]),
         bytes: actor.random.pick(&[100, 20_000, 64 << 20]),
         tagged: actor.random.chance(200),
     };
@@ -55,7 +55,7 @@ pub(super) async fn run(actor: &mut Actor, channel: Channel, who: Who) {
         None => return,
     };
     let mut tasks = Vec::new();
-    for number in 0..actor.random.between(1, 3) {
+    for number in 0..actor.random.pick(&[1, 2, 3, 5]) {
         let part = actor.part(format!("publisher {number}"));
         let channel = channel.clone();
         tasks.push(part.spawn(async move |actor| publish(actor, channel, who, bounds).await));
@@ -142,15 +142,14 @@ async fn read_returns(mut actor: Actor, mut returns: amqp_client::Returns, who: 
     let world = actor.world.clone();
     let Some(token) = who.token else { return };
     // Its handle would keep the channel open.
-    for _ in 0..actor.random.between(1, 10) {
-        let patience = actor.random.millis(300);
-        let next = tokio::time::timeout(patience, returns.next());
+    for _ in 0..actor.random.between(1, 5) {
+        let patience = actor.random.millis(1000);
         let what = format!("{}: returns of {token}", who.connection);
-        match actor.wait(what, Duration::MAX, next).await {
-            Ok(Some(Ok(returned))) => returned_unclaimed(&actor, &returned, who),
-            Ok(Some(Err(missed))) => who.fault(&world, format_args!("{missed}")),
-            Ok(None) => return,
-            Err(_) => {}
+        match actor.patient(what, patience, returns.next()).await {
+            Some(Some(Ok(returned))) => returned_unclaimed(&actor, &returned, who),
+            Some(Some(Err(missed))) => who.fault(&world, format_args!("{missed}")),
+            Some(None) => return,
+            None => {}
         }
     }
 }

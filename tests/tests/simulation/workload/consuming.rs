@@ -11,6 +11,9 @@ use crate::broker::number_of;
 use crate::explain::Who;
 use crate::log::Received;
 
+/// Within this, all that is under way arrives in a calm simulation.
+const LONG_AGO: Duration = Duration::from_secs(4);
+
 /// Consumes for a while. `alone`: nobody else gets deliveries on the channel, so that `multiple` hits nobody.
 pub(super) async fn run(actor: &mut Actor, channel: &Methods, who: Who, alone: bool) {
     let world = actor.world.clone();
@@ -50,12 +53,13 @@ pub(super) async fn run(actor: &mut Actor, channel: &Methods, who: Who, alone: b
 
 async fn read(actor: &mut Actor, mut consumer: Consumer, who: Who, no_ack: bool, alone: bool) {
     let world = actor.world.clone();
-    let patience = Duration::from_millis(actor.random.pick(&[0, 50, 400, 400]));
+    let patience = Duration::from_millis(actor.random.pick(&[0, 50, 400, 8000]));
     let most = actor.random.between(0, 30);
     let what = format!("{}: delivery to {}", who.connection, consumer.tag());
     for _ in 0..most {
-        let next = tokio::time::timeout(patience, consumer.next());
-        let Ok(next) = actor.wait(what.clone(), Duration::MAX, next).await else {
+        let next = actor.patient(what.clone(), patience, consumer.next());
+        let Some(next) = next.await else {
+            all_came(actor, &consumer, who);
             break;
         };
         if !take(actor, &consumer, next, who, no_ack, alone) {
@@ -90,8 +94,8 @@ async fn read(actor: &mut Actor, mut consumer: Consumer, who: Who, no_ack: bool,
         false => world.plan.deadlines.rpc,
     };
     loop {
-        let next = tokio::time::timeout(bound, consumer.next());
-        let Ok(next) = actor.wait(what.clone(), Duration::MAX, next).await else {
+        let next = actor.patient(what.clone(), bound, consumer.next());
+        let Some(next) = next.await else {
             if world.plan.calm {
                 who.fault(&world, format_args!("a cancelled consumer does not end"));
             }
@@ -100,6 +104,35 @@ async fn read(actor: &mut Actor, mut consumer: Consumer, who: Who, no_ack: bool,
         if !take(actor, &consumer, next, who, no_ack, alone) {
             return;
         }
+    }
+}
+
+/// Nothing has come for a while: what the broker sent long ago has come before.
+fn all_came(actor: &Actor, consumer: &Consumer, who: Who) {
+    let world = &actor.world;
+    let Some(token) = who.token else { return };
+    if !world.plan.calm {
+        return;
+    }
+    let tag = consumer.tag().to_string_lossy().into_owned();
+    let truth = world.truth();
+    let sent = truth.channel(token).into_iter();
+    let sent = sent.flat_map(|channel| channel.deliveries.values());
+    let long_ago = sent.filter(|sent| sent.consumer == tag && sent.at.elapsed() > LONG_AGO);
+    let (long_ago, broken) = (long_ago.count(), truth.connections[who.connection].broken);
+    drop(truth);
+    let received = world
+        .log()
+        .received
+        .get(&(token, tag.clone()))
+        .map_or(0, Vec::len);
+    if long_ago > received && !broken {
+        who.fault(
+            world,
+            format_args!(
+                "{long_ago} messages were sent to {tag} long ago, and {received} have come"
+            ),
+        );
     }
 }
 

@@ -104,9 +104,8 @@ async fn publish(actor: &mut Actor, channel: &Channel, who: Who) {
 async fn read_return(actor: &mut Actor, channel: &Channel, who: Who) {
     let patience = actor.random.millis(20);
     let mut returns = channel.returns();
-    let next = tokio::time::timeout(patience, returns.next());
     let what = format!("{}: returns of {:?}", who.connection, who.token);
-    if let Ok(Some(Ok(returned))) = actor.wait(what, Duration::MAX, next).await {
+    if let Some(Some(Ok(returned))) = actor.patient(what, patience, returns.next()).await {
         confirms::returned_unclaimed(actor, &returned, who);
     }
 }
