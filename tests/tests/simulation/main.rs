@@ -32,6 +32,8 @@ mod world;
 
 use std::ops::Range;
 
+use self::plan::{Lie, Plan};
+
 /// How many seeds are simulated unless said.
 const SEEDS: u64 = 1000;
 
@@ -55,6 +57,13 @@ fn the_client_tells_the_truth_and_ends_every_call() {
     for (what, seeds) in &summary.seen {
         eprintln!("{seeds:>7} seeds: {what}");
     }
+    // What the simulation is for does happen in it.
+    for what in world::REACHED {
+        assert!(
+            summary.seen.contains_key(what) || summary.seeds < SEEDS,
+            "in no seed: {what}"
+        );
+    }
 }
 
 /// Simulates one seed and prints its trace.
@@ -64,6 +73,20 @@ fn replay(seed: u64) {
         eprintln!("{line}");
     }
     assert!(report.faults.is_empty(), "{:#?}", report.faults);
+}
+
+/// The checks can fail: a broker that lies is found out.
+#[test]
+fn every_lie_of_the_broker_is_found() {
+    for lie in Lie::ALL {
+        let found = (0..200).find(|seed| {
+            let mut plan = Plan::of(*seed);
+            plan.broker.lie = Some(lie);
+            let report = runner::simulate_plan(*seed, plan, false);
+            !report.faults.is_empty()
+        });
+        assert!(found.is_some(), "{lie:?} is not found");
+    }
 }
 
 #[test]

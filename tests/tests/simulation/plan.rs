@@ -64,6 +64,51 @@ pub(crate) struct Manners {
     pub(crate) deliveries: u64,
     /// The handshake goes only so far.
     pub(crate) handshake: Option<Stop>,
+    /// What it does otherwise than it says, to see that this is found.
+    pub(crate) lie: Option<Lie>,
+}
+
+/// How a broker does not keep to what it says, or to the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lie {
+    /// Acks what it does not have, nacks what it has.
+    Verdict,
+    /// Keeps a confirm to itself.
+    Confirm,
+    /// Returns what it took.
+    Return,
+    /// Takes a publish twice.
+    Arrival,
+    /// Answers with what somebody else asked for.
+    Reply,
+    /// Does not answer a close.
+    CloseOk,
+    /// Closes for another reason than it has.
+    Code,
+    /// Leaves a delivery out.
+    Delivery,
+    /// Delivers something else.
+    Body,
+    /// Does something else with a delivery than it was told.
+    Settling,
+    /// Commits nothing.
+    Commit,
+}
+
+impl Lie {
+    pub(crate) const ALL: [Lie; 11] = [
+        Lie::Verdict,
+        Lie::Confirm,
+        Lie::Return,
+        Lie::Arrival,
+        Lie::Reply,
+        Lie::CloseOk,
+        Lie::Code,
+        Lie::Delivery,
+        Lie::Body,
+        Lie::Settling,
+        Lie::Commit,
+    ];
 }
 
 /// How a broker ends a connection.
@@ -158,6 +203,7 @@ impl Plan {
             cancel: random.pick(&[0, 0, 30]),
             deliveries: random.between(0, 12),
             handshake,
+            lie: None,
         };
         Plan {
             calm,

@@ -41,6 +41,11 @@ pub(crate) struct Summary {
 
 /// Simulates one seed. With `record`, the report has the trace in words.
 pub(crate) fn simulate(seed: u64, record: bool) -> Report {
+    simulate_plan(seed, Plan::of(seed), record)
+}
+
+/// The same by another plan than the seed's.
+pub(crate) fn simulate_plan(seed: u64, plan: Plan, record: bool) -> Report {
     catch_panics();
     PANICS.with_borrow_mut(|panics| *panics = Some(Vec::new()));
     let runtime = Builder::new_current_thread()
@@ -49,7 +54,7 @@ pub(crate) fn simulate(seed: u64, record: bool) -> Report {
         .build()
         .unwrap();
     let world = runtime.block_on(async {
-        let world = World::new(seed, Plan::of(seed), record);
+        let world = World::new(seed, plan, record);
         let work = tokio::spawn(workload::run(world.clone()));
         if tokio::time::timeout(LIMIT, work).await.is_err() {
             let waiting = world.waiting().join("\n    ");

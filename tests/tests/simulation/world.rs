@@ -11,6 +11,32 @@ use super::network::{Cut, Ending};
 use super::plan::Plan;
 use super::truth::Truth;
 
+/// What some hundred seeds have [seen](World::saw).
+pub(crate) const REACHED: [&str; 22] = [
+    "acked",
+    "all channels opened",
+    "blocked event",
+    "channel closed",
+    "channel closed by the broker",
+    "channel.flow",
+    "committed",
+    "connection closed by the broker",
+    "consumer cancelled by the broker",
+    "delivery",
+    "future dropped",
+    "handshake failed",
+    "nacked",
+    "not sent: blocked",
+    "not sent: full",
+    "request forgotten",
+    "return without a confirm",
+    "returned",
+    "rolled back",
+    "unknown: channel closed",
+    "unknown: connection closed, unwritten",
+    "unknown: timed out",
+];
+
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) plan: Plan,

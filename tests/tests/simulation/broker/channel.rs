@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::content::{body, number_of};
 use super::{Desk, Job};
+use crate::plan::Lie;
 use crate::truth::{ChannelTruth, DeliveryTruth, PublishTruth};
 
 /// Above so much that waits to be written, nothing is delivered.
@@ -193,7 +194,8 @@ impl Channel {
                     },
                 };
                 if let Some(id) = id {
-                    *desk.world.truth().arrived.entry(id).or_default() += 1;
+                    let times = 1 + u64::from(desk.lies(Lie::Arrival));
+                    *desk.world.truth().arrived.entry(id).or_default() += times;
                 }
                 let publish = Publish {
                     method,
@@ -307,6 +309,13 @@ impl Channel {
             class_id: fault.class,
             method_id: fault.method,
         };
+        let close = match desk.lies(Lie::Code) {
+            true => channel::Close {
+                reply_code: ReplyCode::ACCESS_REFUSED,
+                ..close
+            },
+            false => close,
+        };
         desk.send(self.number, &close);
         if crossed {
             desk.send(self.number, &channel::CloseOk {});
@@ -316,7 +325,9 @@ impl Channel {
     fn close_by_client(&mut self, desk: &mut Desk) -> Next {
         self.check_nothing_kept(desk);
         self.with_truth(desk, |truth| truth.close_came = true);
-        desk.send(self.number, &channel::CloseOk {});
+        if !desk.lies(Lie::CloseOk) {
+            desk.send(self.number, &channel::CloseOk {});
+        }
         Next::Free
     }
 
@@ -421,8 +432,9 @@ impl Channel {
             returns.extend(open.publish.take().map(|publish| (*seq, publish)));
         }
         for (seq, publish) in returns {
+            let known = !desk.lies(Lie::Return);
             self.with_truth(desk, |truth| {
-                truth.publishes[seq as usize - 1].returned = true;
+                truth.publishes[seq as usize - 1].returned = known;
             });
             self.send_return(&publish, desk);
         }
@@ -475,7 +487,10 @@ impl Channel {
             "{}: confirm of {seq}, acked: {acked}, multiple: {multiple}",
             desk.number
         ));
-        match acked {
+        if desk.lies(Lie::Confirm) {
+            return;
+        }
+        match acked != desk.lies(Lie::Verdict) {
             true => {
                 let ack = basic::Ack {
                     delivery_tag: seq,
@@ -609,7 +624,7 @@ impl Channel {
             return self.close(ReplyCode::NOT_FOUND, MethodId::QUEUE_DECLARE, desk);
         }
         let ok = queue::DeclareOk {
-            message_count: digits(&declare.queue),
+            message_count: digits(&declare.queue) + u32::from(desk.lies(Lie::Reply)),
             consumer_count: digits(&declare.queue).wrapping_add(1),
             queue: declare.queue,
         };
@@ -628,10 +643,10 @@ impl Channel {
                 self.send_return(publish, desk);
             }
         }
+        let committed = !desk.lies(Lie::Commit);
         self.with_truth(desk, |truth| {
-            truth
-                .committed
-                .extend(published.iter().filter_map(|publish| publish.id));
+            let ids = published.iter().filter_map(|publish| publish.id);
+            truth.committed.extend(ids.filter(|_| committed));
             for (tag, _, how) in &settled {
                 truth.settled(*tag, *how);
             }
@@ -777,7 +792,10 @@ impl Channel {
             routing_key: ShortStr::from_static("k"),
             ..Default::default()
         };
-        let body = body(message.id, message.len);
+        if desk.lies(Lie::Delivery) {
+            return;
+        }
+        let body = body(message.id + u64::from(desk.lies(Lie::Body)), message.len);
         desk.send_content(self.number, &deliver, &Properties::EMPTY, &body);
     }
 
@@ -853,7 +871,11 @@ impl Channel {
             match &mut self.mode {
                 Mode::Tx { settled, .. } => settled.push((tag, unacked, how)),
                 Mode::Plain | Mode::Confirm { .. } => {
-                    self.with_truth(desk, |truth| truth.settled(tag, how));
+                    let done = match desk.lies(Lie::Settling) {
+                        true => Settle::Reject { requeue: true },
+                        false => how,
+                    };
+                    self.with_truth(desk, |truth| truth.settled(tag, done));
                     self.after_settling(unacked, how);
                 }
             }

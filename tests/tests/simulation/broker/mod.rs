@@ -25,7 +25,7 @@ use tokio::time::{Instant, Sleep};
 
 use self::channel::{Channel, Next};
 use super::network::{End, Ending};
-use super::plan::{End as HowItEnds, Stop};
+use super::plan::{End as HowItEnds, Lie, Stop};
 use super::random::Random;
 use super::world::World;
 
@@ -126,6 +126,11 @@ impl Desk {
             &mut self.output,
         )
         .unwrap();
+    }
+
+    /// Whether this is one of the times that it lies so.
+    fn lies(&mut self, lie: Lie) -> bool {
+        self.world.plan.broker.lie == Some(lie) && self.random.chance(300)
     }
 
     fn fault(&self, what: std::fmt::Arguments<'_>) {
