@@ -1,7 +1,7 @@
 //! Getting single messages.
 
 use amqp_codec::basic::{self, Properties};
-use amqp_codec::{ReplyCode, table};
+use amqp_codec::{ReplyCode, queue, table};
 
 use crate::check::Source::Spec;
 use crate::{Check, Failure, check, ensure, ensure_eq};
@@ -69,6 +69,83 @@ pub(super) fn checks() -> Vec<Check> {
                 let got = got.ok_or_else(|| Failure::new("basic.get-ok", "basic.get-empty"))?;
                 ensure_eq("properties", &got.properties, &properties)?;
                 ensure_eq("body is the same", &(got.body == body), &true)
+            }),
+        check("basic.get/counts-what-is-left")
+            .must(Spec("basic.get-ok.message-count"), "get-ok says how many messages are left in the queue")
+            .sends("three confirmed messages; basic.get of each")
+            .expects("message-count 2, 1 and 0")
+            .run(async |cx| {
+                let queue = cx.name("counted");
+                let mut client = cx.open_channel().await?;
+                client.declare_queue(1, &queue).await?;
+                client.confirm_select(1).await?;
+                for _ in 0..3 {
+                    client.publish(1, "", &queue, "body").await?;
+                }
+                client.expect_acks(1, 3).await?;
+                let mut counts = Vec::new();
+                while let Some(got) = client.get(1, &queue).await? {
+                    counts.push(got.method.message_count);
+                }
+                ensure_eq("message counts", &counts, &[2, 1, 0])
+            }),
+        check("basic.get/says-where-from")
+            .must(
+                Spec("basic.get-ok"),
+                "get-ok says exchange and key of the publish, and whether it is a redelivery",
+            )
+            .sends("a message through a fanout with a key; basic.get, basic.reject with requeue, basic.get")
+            .expects("that exchange and key both times, redelivered the second time")
+            .run(async |cx| {
+                let (exchange, queue) = (cx.exchange("fanout"), cx.name("bound"));
+                let mut client = cx.open_channel().await?;
+                client.declare_exchange(1, &exchange, "fanout").await?;
+                client.declare_queue(1, &queue).await?;
+                client.bind_queue(1, &queue, &exchange, "").await?;
+                client.publish(1, &exchange, "order.created", "body").await?;
+                for redelivered in [false, true] {
+                    let get = basic::Get { queue: queue.clone(), ..Default::default() };
+                    let got = client.get_with(1, get).await?;
+                    let got = got.ok_or_else(|| Failure::new("basic.get-ok", "basic.get-empty"))?;
+                    ensure_eq("exchange is the same", &(got.method.exchange == exchange), &true)?;
+                    ensure_eq("key", &got.method.routing_key, &"order.created")?;
+                    ensure_eq("redelivered", &got.method.redelivered, &redelivered)?;
+                    let delivery_tag = got.method.delivery_tag;
+                    client.send(1, basic::Reject { delivery_tag, requeue: true, ..Default::default() }).await?;
+                }
+                Ok(())
+            }),
+        check("basic.get/unacked-is-not-given-out-twice")
+            .must(Spec("basic.get"), "a message that waits for its acknowledgement is not given to anybody else")
+            .sends("a message; basic.get, then basic.get on another channel")
+            .expects("the message, then basic.get-empty")
+            .run(async |cx| {
+                let queue = cx.name("once");
+                let mut client = cx.open_channel().await?;
+                client.open_channel(2).await?;
+                client.declare_queue(1, &queue).await?;
+                client.publish(1, "", &queue, "body").await?;
+                let get = basic::Get { queue: queue.clone(), ..Default::default() };
+                let got = client.get_with(1, get).await?;
+                ensure(got.is_some(), "basic.get-ok", "basic.get-empty")?;
+                let got = client.get(2, &queue).await?;
+                ensure(got.is_none(), "basic.get-empty", "basic.get-ok")
+            }),
+        check("basic.get/does-not-make-a-consumer")
+            .must(Spec("basic.get"), "getting is no consuming: the queue has no consumer, and gives out one message")
+            .sends("two messages; basic.get; queue.delete if-unused on the same channel")
+            .expects("one basic.get-ok; queue.delete-ok")
+            .run(async |cx| {
+                let queue = cx.name("polled");
+                let mut client = cx.open_channel().await?;
+                client.declare_queue(1, &queue).await?;
+                for _ in 0..2 {
+                    client.publish(1, "", &queue, "body").await?;
+                }
+                client.get(1, &queue).await?;
+                let delete = queue::Delete { queue, if_unused: true, ..Default::default() };
+                let deleted: queue::DeleteOk = client.call(1, delete).await?;
+                ensure_eq("messages deleted", &deleted.message_count, &1)
             }),
     ]
 }

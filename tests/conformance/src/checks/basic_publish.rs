@@ -1,10 +1,10 @@
 //! Publishing: returns and confirms.
 
 use amqp_codec::basic::{self, Properties};
-use amqp_codec::{ReplyCode, ShortStr, short};
+use amqp_codec::{ReplyCode, ShortStr, exchange, short};
 
 use crate::check::Source::Spec;
-use crate::{Check, check, ensure_eq};
+use crate::{Check, Failure, check, ensure_eq};
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -96,5 +96,74 @@ pub(super) fn checks() -> Vec<Check> {
                 let code = returned.method.reply_code;
                 ensure_eq("reply code", &code, &ReplyCode::NO_CONSUMERS)
             }),
+        check("basic.publish/unroutable-not-mandatory-dropped")
+            .must(
+                Spec("basic.publish.mandatory"),
+                "a message that no queue takes and that is not mandatory is dropped without a word",
+            )
+            .sends("basic.publish with a key that no queue has; channel.flow")
+            .expects("channel.flow-ok, and nothing before it")
+            .run(async |cx| {
+                let mut client = cx.open_channel().await?;
+                client.publish(1, "", cx.name("nowhere"), "body").await?;
+                client.barrier(1).await
+            }),
+        check("basic.publish/mandatory-routed-is-not-returned")
+            .must(
+                Spec("basic.publish.mandatory"),
+                "a mandatory message that reaches a queue is not returned",
+            )
+            .sends("basic.publish mandatory to a queue; channel.flow; basic.get")
+            .expects("channel.flow-ok first; the message")
+            .run(async |cx| {
+                let queue = cx.name("routed");
+                let mut client = cx.open_channel().await?;
+                client.declare_queue(1, &queue).await?;
+                client
+                    .send_content(1, mandatory("", &queue)?, &Properties::EMPTY, b"body")
+                    .await?;
+                client.barrier(1).await?;
+                ensure_eq("bodies", &client.drain(1, &queue).await?, &["body"])
+            }),
+        check("basic.publish/mandatory-in-part-is-not-returned")
+            .must(
+                Spec("basic.publish.mandatory"),
+                "one queue is enough: a mandatory message is returned only if no queue takes it",
+            )
+            .sends("a fanout bound to a queue and to an exchange without bindings; basic.publish mandatory to it")
+            .expects("no return; the message in the queue")
+            .run(async |cx| {
+                let (fanout, dead_end) = (cx.exchange("fanout"), cx.exchange("dead end"));
+                let queue = cx.name("one");
+                let mut client = cx.open_channel().await?;
+                client.require_capability("exchange_exchange_bindings")?;
+                client.declare_exchange(1, &fanout, "fanout").await?;
+                client.declare_exchange(1, &dead_end, "fanout").await?;
+                client.declare_queue(1, &queue).await?;
+                client.bind_queue(1, &queue, &fanout, "").await?;
+                let bind = exchange::Bind {
+                    source: fanout.clone(),
+                    destination: dead_end,
+                    ..Default::default()
+                };
+                client.call::<exchange::BindOk>(1, bind).await?;
+                client
+                    .send_content(1, mandatory(&fanout, "")?, &Properties::EMPTY, b"body")
+                    .await?;
+                client.barrier(1).await?;
+                ensure_eq("bodies", &client.drain(1, &queue).await?, &["body"])
+            }),
     ]
+}
+
+fn mandatory(
+    exchange: impl AsRef<[u8]>,
+    routing_key: impl AsRef<[u8]>,
+) -> Result<basic::Publish<'static>, Failure> {
+    Ok(basic::Publish {
+        exchange: ShortStr::try_from(exchange.as_ref())?.into_owned(),
+        routing_key: ShortStr::try_from(routing_key.as_ref())?.into_owned(),
+        mandatory: true,
+        ..Default::default()
+    })
 }

@@ -51,9 +51,14 @@
 //! - The lists of groups here and there, and the entries of a profile, are in alphabetical order.
 
 mod authentication;
+mod basic_ack;
+mod basic_consume;
 mod basic_get;
 mod basic_publish;
+mod basic_return;
 mod channel;
+mod closing;
+mod confirm;
 mod connection;
 mod connection_open;
 mod connection_tune;
@@ -69,6 +74,7 @@ mod queue;
 mod queue_arguments;
 mod routing;
 mod steps;
+mod tx;
 
 use crate::check::Check;
 
@@ -76,9 +82,14 @@ use crate::check::Check;
 pub fn all() -> Vec<Check> {
     [
         authentication::checks(),
+        basic_ack::checks(),
+        basic_consume::checks(),
         basic_get::checks(),
         basic_publish::checks(),
+        basic_return::checks(),
         channel::checks(),
+        closing::checks(),
+        confirm::checks(),
         connection::checks(),
         connection_open::checks(),
         connection_tune::checks(),
@@ -93,6 +104,7 @@ pub fn all() -> Vec<Check> {
         queue::checks(),
         queue_arguments::checks(),
         routing::checks(),
+        tx::checks(),
     ]
     .into_iter()
     .flatten()

@@ -1,10 +1,11 @@
-//! The handshake step by step, for checks that leave the path in the middle of it.
+//! Steps that several groups share: the handshake one by one, for checks that leave the path in the middle of it, and
+//! what comes back when a channel is closed.
 
 use std::time::Duration;
 
-use amqp_codec::connection;
+use amqp_codec::{ShortStr, basic, connection};
 
-use crate::{Connection, Context, Failure};
+use crate::{Connection, Context, Failure, ensure};
 
 /// A server may take its time to end a connection: to hold up who guesses passwords, or because it reads no more of one
 /// that is broken. Checks that wait for it need a longer [`deadline`](SLOW_DEADLINE).
@@ -46,4 +47,31 @@ pub(super) async fn expect_end_without_a_word(client: &mut Connection) -> Result
         return Err(Failure::unexpected(expected, &event));
     }
     client.expect_end().await
+}
+
+/// What comes back to a queue when channel 1 is closed, in order. When that happens is up to the broker: a last message
+/// that is got on channel 1 and comes back after the others says that all have come. Channel 2 is open, and plain.
+pub(super) async fn comes_back(
+    client: &mut Connection,
+    queue: &ShortStr<'static>,
+) -> Result<Vec<String>, Failure> {
+    client.publish(2, "", queue, "last").await?;
+    client.barrier(2).await?;
+    let get = basic::Get {
+        queue: queue.clone(),
+        ..Default::default()
+    };
+    let got = client.get_with(1, get).await?;
+    let last = got.is_some_and(|got| &got.body[..] == b"last");
+    ensure(last, "the last message", "another message, or none")?;
+    client.close_channel(1).await?;
+    client.consume(2, queue, "what comes back", true).await?;
+    let mut bodies = Vec::new();
+    loop {
+        let delivery = client.expect_delivery(2).await?;
+        if &delivery.body[..] == b"last" {
+            return Ok(bodies);
+        }
+        bodies.push(String::from_utf8_lossy(&delivery.body).into_owned());
+    }
 }

@@ -40,5 +40,20 @@ pub(crate) fn brokers() -> Vec<WrongBroker> {
             delays(MethodId::BASIC_ACK, Duration::from_secs(2)),
         )
         .caught_by(["basic.publish/confirmed-when-routed"]),
+        wrong(
+            "basic.publish/takes-all-for-mandatory",
+            misreads(|it: &mut basic::Publish| it.mandatory = true),
+        )
+        .caught_by(["basic.publish/unroutable-not-mandatory-dropped"]),
+        wrong("basic.publish/routes-nothing", {
+            misreads(|it: &mut basic::Publish| {
+                it.exchange = amqp_codec::short!("amq.direct");
+                it.routing_key = amqp_codec::short!("nowhere");
+            })
+        })
+        .caught_by([
+            "basic.publish/mandatory-routed-is-not-returned",
+            "basic.publish/mandatory-in-part-is-not-returned",
+        ]),
     ]
 }

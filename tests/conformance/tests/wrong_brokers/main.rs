@@ -13,9 +13,14 @@ mod proxy;
 mod trial;
 
 mod authentication;
+mod basic_ack;
+mod basic_consume;
 mod basic_get;
 mod basic_publish;
+mod basic_return;
 mod channel;
+mod closing;
+mod confirm;
 mod connection;
 mod connection_tune;
 mod content;
@@ -29,16 +34,17 @@ mod properties;
 mod queue;
 mod queue_arguments;
 mod routing;
+mod tx;
 
 use libtest_mimic::{Arguments, Trial};
 
 use broker::WrongBroker;
 
 /// How many wrong brokers there are at least.
-const AT_LEAST: usize = 20;
+const AT_LEAST: usize = 60;
 
 /// How many checks may still be without one.
-const PENDING: usize = 400;
+const PENDING: usize = 0;
 
 fn main() {
     let mut arguments = Arguments::from_args();
@@ -76,9 +82,14 @@ fn main() {
 fn brokers() -> Vec<WrongBroker> {
     [
         authentication::brokers(),
+        basic_ack::brokers(),
+        basic_consume::brokers(),
         basic_get::brokers(),
         basic_publish::brokers(),
+        basic_return::brokers(),
         channel::brokers(),
+        closing::brokers(),
+        confirm::brokers(),
         connection::brokers(),
         connection_tune::brokers(),
         content::brokers(),
@@ -92,6 +103,7 @@ fn brokers() -> Vec<WrongBroker> {
         queue::brokers(),
         queue_arguments::brokers(),
         routing::brokers(),
+        tx::brokers(),
     ]
     .into_iter()
     .flatten()

@@ -169,6 +169,32 @@ pub(crate) fn brokers() -> Vec<MendedBroker> {
             returns_immediate(),
             ["basic.publish/immediate-without-consumer-returned"],
         ),
+        mended(
+            "mended/keeps-a-client-from-its-own-messages",
+            server(MethodId::BASIC_DELIVER, |unit, out| {
+                // The proxy does not know whose a message is; its body says so.
+                if unit
+                    .frames
+                    .last()
+                    .is_none_or(|it| &it.payload[..] != b"own")
+                {
+                    out.tell_client(&unit);
+                }
+            }),
+            ["basic.consume/no-local"],
+        ),
+        mended(
+            "mended/recovers-to-the-consumer",
+            misreads(|it: &mut basic::Recover| it.requeue = true),
+            ["basic.recover/to-the-same-consumer"],
+        ),
+        mended(
+            "mended/counts-octets-ahead",
+            misreads(|it: &mut basic::Qos| {
+                it.prefetch_count = u16::from(std::mem::take(&mut it.prefetch_size) > 0);
+            }),
+            ["basic.qos/prefetch-size"],
+        ),
     ]
 }
 
