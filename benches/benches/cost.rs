@@ -83,7 +83,7 @@ const CONFIRMS: [(u64, Limits); 2] = [
             system_calls: 0.05,
             instructions: Instructions {
                 target: Some(1_200.0),
-                regression_limit: 1_340.0,
+                regression_limit: 1_200.0,
             },
         },
     ),
@@ -94,7 +94,7 @@ const CONFIRMS: [(u64, Limits); 2] = [
             system_calls: 0.05,
             instructions: Instructions {
                 target: Some(800.0),
-                regression_limit: 865.0,
+                regression_limit: 800.0,
             },
         },
     ),

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use amqp_codec::{ShortStr, TooLong};
@@ -114,7 +114,7 @@ impl ConfirmChannel {
         &self,
         reason: NotSent,
         unsent: Option<Publication>,
-        mut span: PublishSpan,
+        span: PublishSpan,
     ) -> Result<Confirm, PublishError> {
         let core = self.methods.core();
         match wait_for_room(core, reason, unsent, self.wait, State::publish).await {
@@ -143,7 +143,7 @@ impl ConfirmChannel {
     {
         let mut unsent = Some(addressed(exchange, routing_key, message)?);
         let core = self.methods.core();
-        let mut span = PublishSpan::begin(core, unsent.as_ref());
+        let span = PublishSpan::begin(core, unsent.as_ref());
         match try_once(core, &mut unsent, &State::publish) {
             Ok(seq) => Ok(Confirm::new(core, seq, span)),
             Err(reason) => {
@@ -205,16 +205,24 @@ impl ConfirmChannel {
 #[must_use = "only the outcome says whether the broker has the message"]
 pub struct Confirm {
     /// `None` once the outcome was taken.
-    core: Option<Arc<ChannelCore>>,
+    waiting: Option<Waiting>,
     seq: PublishSeq,
+}
+
+/// For an outcome.
+struct Waiting {
+    core: Arc<ChannelCore>,
     span: PublishSpan,
 }
 
 impl Confirm {
     #[inline]
     fn new(core: &Arc<ChannelCore>, seq: PublishSeq, span: PublishSpan) -> Self {
-        let core = Some(core.clone());
-        Confirm { core, seq, span }
+        let core = core.clone();
+        Confirm {
+            waiting: Some(Waiting { core, span }),
+            seq,
+        }
     }
 
     /// The publish's number on its channel: 1 for the first after confirm.select.
@@ -229,41 +237,44 @@ impl Future for Confirm {
     /// # Panics
     /// If polled again after it was ready.
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let this = self.get_mut();
-        let core = this
-            .core
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let Waiting { core, .. } = self
+            .waiting
             .as_ref()
             .expect("a confirm is not polled after it was ready");
         let polled = core
             .shared()
             .lock()
-            .poll_outcome(core.id, this.seq, cx.waker());
-        let outcome = ready!(polled);
-        this.span.end(core, this.seq, &outcome);
-        this.core = None;
-        Poll::Ready(outcome)
+            .poll_outcome(&core.id, self.seq, cx.waker());
+        if let Poll::Ready(outcome) = &polled
+            && let Some(Waiting { core, span }) = self.waiting.take()
+        {
+            span.end(&core, self.seq, outcome);
+        }
+        polled
     }
 }
 
 impl Drop for Confirm {
     #[inline]
     fn drop(&mut self) {
-        if let Some(core) = self.core.take() {
-            forget(&core, self.seq);
+        if let Some(waiting) = self.waiting.take() {
+            waiting.forget(self.seq);
         }
     }
 }
 
-/// Nobody waits for the outcome any more.
-#[cold]
-fn forget(core: &ChannelCore, seq: PublishSeq) {
-    let id = PublishId {
-        channel: core.id,
-        seq,
-    };
-    let wakes = core.shared().lock().drop_confirm(id);
-    wakes.into_iter().for_each(Waker::wake);
+impl Waiting {
+    /// Nobody waits for the outcome any more.
+    #[cold]
+    fn forget(self, seq: PublishSeq) {
+        let id = PublishId {
+            channel: self.core.id,
+            seq,
+        };
+        let wakes = self.core.shared().lock().drop_confirm(id);
+        wakes.into_iter().for_each(Waker::wake);
+    }
 }
 
 /// Puts a message into the outgoing buffer with `put`, unless somebody waits for room already.

@@ -37,15 +37,15 @@ impl PublishSpan {
 
     /// The publish has its outcome.
     #[inline]
-    pub(super) fn end(&mut self, core: &ChannelCore, seq: PublishSeq, outcome: &Outcome) {
+    pub(super) fn end(self, core: &ChannelCore, seq: PublishSeq, outcome: &Outcome) {
         if self.0.is_some() || tracing::level_enabled!(Level::TRACE) {
-            end_publish(self.0.take(), core, seq, outcome);
+            end_publish(self.0, core, seq, outcome);
         }
     }
 
     /// It was not sent.
-    pub(super) fn refused(&mut self) {
-        if let Some(span) = self.0.take() {
+    pub(super) fn refused(self) {
+        if let Some(span) = self.0 {
             span.record("outcome", "refused");
             span.record("error.type", "refused");
         }

@@ -363,7 +363,7 @@ impl<P: Keep> Channel<P> {
                 false => send(message.set_properties()),
                 true => send(Some(&tracker.tagged_properties(message))),
             };
-            return Some(tracker.publish(unsent.take()?, start, keep));
+            return tracker.publish(unsent, start, keep);
         }
         let properties = message.set_properties();
         shared

@@ -231,15 +231,22 @@ impl<P: Keep> ConfirmTracker<P> {
         self.open.is_empty()
     }
 
-    /// Registers a publish whose first byte is at `start` of the outgoing stream.
+    /// Takes a publish whose first byte is at `start` of the outgoing stream.
     #[inline]
-    pub(crate) fn publish(&mut self, publication: Publication, start: u64, keep: P) -> PublishSeq {
-        self.bytes += publication.message.body().len();
-        PublishSeq(self.open.push(Pending {
-            publication,
+    pub(crate) fn publish(
+        &mut self,
+        unsent: &mut Option<Publication>,
+        start: u64,
+        keep: P,
+    ) -> Option<PublishSeq> {
+        self.bytes += unsent.as_ref()?.message.body().len();
+        #[expect(clippy::expect_used, reason = "no peer has a say in it")]
+        let seq = self.open.push_with(|| Pending {
+            publication: unsent.take().expect("it was looked at just now"),
             keep,
             start,
-        }))
+        });
+        Some(PublishSeq(seq))
     }
 
     /// What the caller keeps for a publish, if that has no outcome yet.
@@ -263,7 +270,7 @@ impl<P: Keep> ConfirmTracker<P> {
         tag: u64,
         multiple: bool,
         verdict: Verdict,
-        mut settled: impl FnMut(PublishSeq, P, Outcome),
+        settled: impl FnMut(PublishSeq, P, Outcome),
     ) -> Result<(), Violation> {
         let last = self.open.next_tag() - 1;
         // spec: basic.ack, a tag of 0 with multiple stands for everything outstanding.
@@ -271,6 +278,23 @@ impl<P: Keep> ConfirmTracker<P> {
         if tag > last || (tag == 0 && !multiple) {
             return Err(Violation::UnknownConfirm { tag, last });
         }
+        let first = self.open.first().unwrap_or(u64::MAX);
+        // One that is the oldest settles nothing before it either.
+        if multiple || (tag == first && self.late.is_empty()) {
+            self.recv_confirms_through(tag, verdict, settled);
+        } else {
+            self.recv_confirm_of(tag, verdict, settled);
+        }
+        self.drop_settled_deadlines();
+        Ok(())
+    }
+
+    fn recv_confirms_through(
+        &mut self,
+        tag: u64,
+        verdict: Verdict,
+        mut settled: impl FnMut(PublishSeq, P, Outcome),
+    ) {
         let ConfirmTracker {
             open,
             returned,
@@ -279,7 +303,7 @@ impl<P: Keep> ConfirmTracker<P> {
             ..
         } = self;
         let plain = verdict == Verdict::Ack && returned.is_empty();
-        let mut settle = |tag, place: &mut Option<Pending<P>>| {
+        open.clear_through(tag, |tag, place| {
             let Some(pending) = place else { return };
             *bytes -= pending.publication.message.body().len();
             // The usual way to settle many: nothing is to be told, and the message is dropped where it is.
@@ -289,17 +313,30 @@ impl<P: Keep> ConfirmTracker<P> {
                 let (keep, outcome) = pending.confirm(returned.remove(&tag), verdict, counts);
                 settled(PublishSeq(tag), keep, outcome);
             }
-        };
-        if multiple {
-            open.clear_through(tag, settle);
+        });
+        if !self.late.is_empty() {
             let still_late = self.late.split_off(&(tag + 1));
             self.counts.late += self.late.len() as u64;
             self.late = still_late;
-        } else if !open.clear(tag, |place| settle(tag, place)) && self.late.remove(&tag).is_some() {
+        }
+    }
+
+    fn recv_confirm_of(
+        &mut self,
+        tag: u64,
+        verdict: Verdict,
+        mut settled: impl FnMut(PublishSeq, P, Outcome),
+    ) {
+        if let Some(pending) = self.open.remove(tag) {
+            self.bytes -= pending.publication.message.body().len();
+            let returned = self.returned.remove(&tag);
+            let (keep, outcome) = pending.confirm(returned, verdict, &mut self.counts);
+            if keep.wants_ack() || !outcome.is_acked() {
+                settled(PublishSeq(tag), keep, outcome);
+            }
+        } else if self.late.remove(&tag).is_some() {
             self.counts.late += 1;
         }
-        self.drop_settled_deadlines();
-        Ok(())
     }
 
     /// The broker returned a message: ties it to its publish.

@@ -187,10 +187,10 @@ impl<P: Keep> Connection<P> {
     /// What is kept for a publish in confirm mode. `None` once it has its outcome, which is [`Outcome::Acked`] unless
     /// there was an event that says otherwise.
     #[inline]
-    pub fn kept(&mut self, id: ChannelId, seq: PublishSeq) -> Option<&mut P> {
+    pub fn kept(&mut self, id: &ChannelId, seq: PublishSeq) -> Option<&mut P> {
         let channel = self.channels.get_mut(index(id.number))?.as_deref_mut()?;
         match &mut channel.mode {
-            Mode::Confirm(tracker) if channel.id == id => tracker.kept(seq),
+            Mode::Confirm(tracker) if channel.id == *id => tracker.kept(seq),
             Mode::Plain | Mode::Selecting(_) | Mode::Confirm(_) | Mode::Tx(_) => None,
         }
     }

@@ -20,6 +20,7 @@ mod input;
 mod methods;
 mod outgoing;
 mod returns;
+mod ring;
 mod rpc;
 #[allow(
     clippy::arithmetic_side_effects,

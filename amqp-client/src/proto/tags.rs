@@ -1,6 +1,8 @@
 //! Values kept under consecutive tags, for publishes that wait for their confirm and deliveries that wait for theirs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+
+use super::ring::Ring;
 
 /// Below this length a ring is never worth compacting.
 const SMALL: usize = 64;
@@ -17,7 +19,7 @@ pub(crate) struct TagRing<T> {
     /// The tag of `ring[0]`, and of the next push when the ring is empty.
     base: u64,
     /// The front is always occupied (or the ring empty).
-    ring: VecDeque<Option<T>>,
+    ring: Ring<T>,
     /// How many places of the ring are occupied.
     live: usize,
     /// Open tags below `base`.
@@ -29,7 +31,7 @@ impl<T> TagRing<T> {
     pub(crate) fn new() -> Self {
         TagRing {
             base: 1,
-            ring: VecDeque::new(),
+            ring: Ring::new(),
             live: 0,
             stragglers: BTreeMap::new(),
         }
@@ -65,9 +67,9 @@ impl<T> TagRing<T> {
 
     /// Adds a value under the next tag, and returns that tag.
     #[inline]
-    pub(crate) fn push(&mut self, value: T) -> u64 {
+    pub(crate) fn push_with(&mut self, make: impl FnOnce() -> T) -> u64 {
         let tag = self.next_tag();
-        self.ring.push_back(Some(value));
+        self.ring.push_with(make);
         self.live += 1;
         tag
     }
@@ -85,11 +87,10 @@ impl<T> TagRing<T> {
         } else if gap > LARGE_GAP {
             self.move_ring_to_stragglers();
             self.base = tag;
-        } else if gap > 0 {
-            self.ring
-                .extend(std::iter::repeat_with(|| None).take(gap as usize));
+        } else {
+            (0..gap).for_each(|_| self.ring.push_empty());
         }
-        self.ring.push_back(Some(value));
+        self.ring.push_with(|| value);
         self.live += 1;
         self.compact();
         true
@@ -97,10 +98,10 @@ impl<T> TagRing<T> {
 
     /// Puts a value back under a tag that was given out before and is not open.
     pub(crate) fn restore(&mut self, tag: u64, value: T) {
-        match self.index(tag) {
-            Some(index) => {
-                self.live += usize::from(self.ring[index].is_none());
-                self.ring[index] = Some(value);
+        match self.place(tag) {
+            Some(place) => {
+                let was_open = place.replace(value).is_some();
+                self.live += usize::from(!was_open);
             }
             None => {
                 self.stragglers.insert(tag, value);
@@ -108,12 +109,15 @@ impl<T> TagRing<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, tag: u64) -> Option<&mut T> {
-        match self.index(tag) {
-            Some(index) => self.ring[index].as_mut(),
-            None if self.stragglers.is_empty() => None,
-            None => self.straggler_mut(tag),
+        // Not by `place`: the borrow would last.
+        if tag >= self.base {
+            return self.place(tag)?.as_mut();
+        }
+        match self.stragglers.is_empty() {
+            true => None,
+            false => self.straggler_mut(tag),
         }
     }
 
@@ -123,8 +127,8 @@ impl<T> TagRing<T> {
     }
 
     pub(crate) fn contains(&self, tag: u64) -> bool {
-        match self.index(tag) {
-            Some(index) => self.ring[index].is_some(),
+        match self.index(tag).and_then(|index| self.ring.get(index)) {
+            Some(place) => place.is_some(),
             None => self.stragglers.contains_key(&tag),
         }
     }
@@ -132,38 +136,16 @@ impl<T> TagRing<T> {
     /// Takes one tag out.
     #[inline]
     pub(crate) fn remove(&mut self, tag: u64) -> Option<T> {
-        let mut value = None;
-        self.clear(tag, |place| value = place.take());
-        value
-    }
-
-    /// Takes one tag out, its value first shown where it is: what is not taken is dropped there, which spares large
-    /// values the way. Whether it was open.
-    #[inline]
-    pub(crate) fn clear(&mut self, tag: u64, last_look: impl FnOnce(&mut Option<T>)) -> bool {
-        let Some(index) = self.index(tag) else {
-            return self.clear_straggler(tag, last_look);
+        let Some(place) = self.place(tag) else {
+            return self.stragglers.remove(&tag);
         };
-        let place = &mut self.ring[index];
-        let was_open = place.is_some();
-        if was_open {
-            last_look(place);
-            *place = None;
+        let value = place.take();
+        if value.is_some() {
             self.live -= 1;
             self.trim_front();
             self.compact();
         }
-        was_open
-    }
-
-    #[cold]
-    fn clear_straggler(&mut self, tag: u64, last_look: impl FnOnce(&mut Option<T>)) -> bool {
-        let mut value = self.stragglers.remove(&tag);
-        let was_open = value.is_some();
-        if was_open {
-            last_look(&mut value);
-        }
-        was_open
+        value
     }
 
     /// Takes out every open tag up to and including `tag`, lowest first. Costs the length of that range.
@@ -176,7 +158,8 @@ impl<T> TagRing<T> {
         });
     }
 
-    /// The same with every value shown where it is, as [`clear`](Self::clear) does.
+    /// The same, with every value first shown where it is: what is not taken is dropped there, which spares large values
+    /// the way.
     #[inline]
     pub(crate) fn clear_through(
         &mut self,
@@ -190,16 +173,15 @@ impl<T> TagRing<T> {
             let (tag, value) = entry.remove_entry();
             last_look(tag, &mut Some(value));
         }
-        let range = (tag + 1).saturating_sub(self.base);
-        let range = usize::try_from(range).map_or(self.ring.len(), |len| len.min(self.ring.len()));
-        for (tag, place) in (self.base..).zip(self.ring.range_mut(..range)) {
+        let places = (tag + 1).saturating_sub(self.base);
+        let places = usize::try_from(places).unwrap_or(usize::MAX);
+        self.ring.drop_front(places, |place| {
             if place.is_some() {
+                last_look(self.base, place);
                 self.live -= 1;
-                last_look(tag, place);
             }
-        }
-        self.ring.drain(..range);
-        self.base += range as u64;
+            self.base += 1;
+        });
         self.trim_front();
         self.compact();
     }
@@ -212,9 +194,8 @@ impl<T> TagRing<T> {
     /// The open tags above `after`, lowest first.
     pub(crate) fn iter_after(&self, after: u64) -> impl Iterator<Item = (u64, &T)> {
         let skip = usize::try_from((after + 1).saturating_sub(self.base)).unwrap_or(usize::MAX);
-        let ring = self.ring.iter().enumerate().skip(skip);
-        let ring =
-            ring.filter_map(|(index, slot)| Some((self.base + index as u64, slot.as_ref()?)));
+        let ring = self.ring.iter_from(skip).zip(self.base + skip as u64..);
+        let ring = ring.filter_map(|(place, tag)| Some((tag, place.as_ref()?)));
         let old = self
             .stragglers
             .range(after.saturating_add(1)..)
@@ -222,17 +203,28 @@ impl<T> TagRing<T> {
         old.chain(ring)
     }
 
+    /// How far the tag is from the front of the ring, if it is not before it.
     #[inline]
     fn index(&self, tag: u64) -> Option<usize> {
-        let index = usize::try_from(tag.checked_sub(self.base)?).ok()?;
-        (index < self.ring.len()).then_some(index)
+        usize::try_from(tag.checked_sub(self.base)?).ok()
+    }
+
+    /// The tag's place in the ring.
+    #[inline]
+    fn place(&mut self, tag: u64) -> Option<&mut Option<T>> {
+        self.ring.get_mut(self.index(tag)?)
+    }
+
+    #[inline]
+    fn drop_front(&mut self) {
+        self.ring.drop_front(1, |_| {});
+        self.base += 1;
     }
 
     #[inline]
     fn trim_front(&mut self) {
-        while let Some(None) = self.ring.front() {
-            self.ring.pop_front();
-            self.base += 1;
+        while let Some(None) = self.ring.get(0) {
+            self.drop_front();
         }
     }
 
@@ -252,11 +244,11 @@ impl<T> TagRing<T> {
 
     #[cold]
     fn straggle_front(&mut self) {
-        if let Some(Some(value)) = self.ring.pop_front() {
+        if let Some(value) = self.ring.get_mut(0).and_then(Option::take) {
             self.live -= 1;
             self.stragglers.insert(self.base, value);
         }
-        self.base += 1;
+        self.drop_front();
         self.trim_front();
     }
 }
@@ -270,9 +262,9 @@ mod tests {
     #[test]
     fn one_open_tag_does_not_pin_the_ring() {
         let mut ring = TagRing::new();
-        let pinned = ring.push(0);
+        let pinned = ring.push_with(|| 0);
         for _ in 0..100_000 {
-            let tag = ring.push(1);
+            let tag = ring.push_with(|| 1);
             assert_eq!(ring.remove(tag), Some(1));
         }
         assert!(
@@ -324,7 +316,7 @@ mod tests {
                 match step {
                     Step::Push => {
                         let tag = ring.next_tag();
-                        prop_assert_eq!(ring.push(tag * 10), tag);
+                        prop_assert_eq!(ring.push_with(|| tag * 10), tag);
                         model.insert(tag, tag * 10);
                     }
                     Step::Remove(tag) => prop_assert_eq!(ring.remove(tag), model.remove(&tag)),

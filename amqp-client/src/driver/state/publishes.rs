@@ -123,7 +123,7 @@ impl State {
     #[inline]
     pub(crate) fn poll_outcome(
         &mut self,
-        channel: ChannelId,
+        channel: &ChannelId,
         seq: PublishSeq,
         waker: &Waker,
     ) -> Poll<Outcome> {
@@ -134,6 +134,7 @@ impl State {
         if self.outcomes.is_empty() {
             return Poll::Ready(Outcome::Acked);
         }
+        let channel = *channel;
         Poll::Ready(self.take_outcome(PublishId { channel, seq }))
     }
 
@@ -146,7 +147,7 @@ impl State {
     /// Who waits for that is to be woken.
     pub(crate) fn drop_confirm(&mut self, id: PublishId) -> Vec<Waker> {
         let mut wakes = Vec::new();
-        if let Some(interest) = self.conn.kept(id.channel, id.seq) {
+        if let Some(interest) = self.conn.kept(&id.channel, id.seq) {
             if let Interest::Awaited(waker) = std::mem::replace(interest, Interest::Dropped) {
                 self.dead.push(waker);
             }

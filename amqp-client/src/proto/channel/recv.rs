@@ -47,11 +47,26 @@ impl<P: Keep> Channel<P> {
             (State::Opening | State::Open, InputFrame::Body { payload, .. }) => {
                 self.recv_body(payload, source, shared)
             }
+            (_, InputFrame::Ack { tag, multiple, .. }) => self.recv_ack(tag, multiple, shared),
             (State::Closing { .. }, InputFrame::Header { .. } | InputFrame::Body { .. })
             | (State::Opening | State::Open | State::Closing { .. }, InputFrame::Heartbeat) => {
                 Ok(Next::Stays)
             }
         }
+    }
+
+    pub(in crate::proto) fn recv_ack(
+        &mut self,
+        tag: u64,
+        multiple: bool,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<Next, Violation> {
+        if let State::Closing { .. } = self.state {
+            return Ok(Next::Stays);
+        }
+        self.incoming.expect_method()?;
+        self.recv_confirm(tag, multiple, Verdict::Ack, shared)?;
+        Ok(Next::Stays)
     }
 
     /// spec: channel.close, everything else is discarded until close-ok.
@@ -93,11 +108,9 @@ impl<P: Keep> Channel<P> {
     ) -> Result<Next, Violation> {
         self.incoming.expect_method()?;
         match method {
-            Method::BasicAck(basic::Ack {
-                delivery_tag,
-                multiple,
-                ..
-            }) => self.recv_confirm(*delivery_tag, *multiple, Verdict::Ack, shared)?,
+            Method::BasicAck(ack) => {
+                self.recv_confirm(ack.delivery_tag, ack.multiple, Verdict::Ack, shared)?;
+            }
             // RabbitMQ sets the octet's second bit at times; multiple is the first one alone.
             Method::BasicNack(basic::Nack {
                 delivery_tag,

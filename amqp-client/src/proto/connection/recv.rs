@@ -224,7 +224,11 @@ impl<P: Keep> Connection<P> {
             events: &mut self.events,
             bounds: &mut self.bounds,
         };
-        match channel.recv_frame(input, source, &mut shared) {
+        let next = match input {
+            InputFrame::Ack { tag, multiple, .. } => channel.recv_ack(tag, multiple, &mut shared),
+            input => channel.recv_frame(input, source, &mut shared),
+        };
+        match next {
             Ok(Next::Stays) => Ok(()),
             Ok(Next::Free) => {
                 self.free_channel(number);
@@ -280,6 +284,10 @@ fn trace_frame(direction: &'static str, frame: InputFrame<'_>) {
     match frame {
         InputFrame::Method { method, .. } => {
             tracing::trace!(target: FRAMES, channel, method = %method.id(), direction);
+        }
+        InputFrame::Ack { .. } => {
+            let method = MethodId::BASIC_ACK;
+            tracing::trace!(target: FRAMES, channel, %method, direction);
         }
         InputFrame::Header { payload, .. } => {
             tracing::trace!(target: FRAMES, channel, len = payload.len(), "{direction} header");
