@@ -108,6 +108,15 @@ fn payloads(streams: &[Named]) -> Done {
         // Up to 8 levels and 200 entries.
         seed("tables", &number.to_string(), &[&[8, 200], content])?;
     }
+    // Of eight arrays inside each other the innermost one has no entry that would be a level, nor one to be counted.
+    let nested = [b"\0", &streams::nested(8)[..]].concat();
+    for (name, limits) in [
+        ("as-deep-as-may-be", [8, 8]),
+        ("too-deep", [7, 8]),
+        ("too-long", [8, 7]),
+    ] {
+        seed("tables", name, &[&limits, &nested])?;
+    }
     Ok(())
 }
 
