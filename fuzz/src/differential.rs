@@ -1,6 +1,7 @@
 //! The codec beside that of another client, amq-protocol.
 
 use amq_protocol::frame::{AMQPFrame, WriteContext, gen_frame, parse_frame};
+use amq_protocol::types::{AMQPValue, FieldTable};
 use amqp_codec::field::Array;
 use amqp_codec::{
     ContentHeader, DecodeErrorKind, Frame, Limits, Method, ProtocolHeader, RawFrame, Table, Value,
@@ -259,6 +260,9 @@ impl Case<'_> {
                 if len != their_len {
                     return Some(format!("{len} bytes here, {their_len} there: {bytes:?}"));
                 }
+                if !same_headers_there(here, there, self.limits) {
+                    return Some(format!("{here:?} here, {there:?} there"));
+                }
                 let rewritten = rewritten(there, bytes.len());
                 match RawFrame::parse(&rewritten, self.limits) {
                     Ok(Some((raw, _))) => match raw.decode(self.limits) {
@@ -371,6 +375,63 @@ fn same(here: &Frame<'_>, there: &Frame<'_>, limits: &Limits) -> bool {
             },
         ) => channel == their_channel && same_headers(header, theirs, limits),
         (here, there) => here == there,
+    }
+}
+
+/// Whether each header of a message has the same value in the other codec's own types.
+fn same_headers_there(here: &Frame<'_>, there: &AMQPFrame, limits: &Limits) -> bool {
+    let (Frame::Header { header, .. }, AMQPFrame::Header(_, theirs)) = (here, there) else {
+        return true;
+    };
+    match (
+        header.properties.headers(limits),
+        theirs.properties.headers(),
+    ) {
+        (Ok(Some(table)), Some(theirs)) => same_as_there(&table, theirs),
+        // What is wrong with them here is looked at elsewhere.
+        (Err(_), Some(_)) | (Ok(None), None) => true,
+        (Ok(None) | Err(_), _) | (Ok(Some(_)), None) => false,
+    }
+}
+
+fn same_as_there(here: &Table<'_>, there: &FieldTable) -> bool {
+    let mut theirs = there.inner().iter();
+    theirs.all(|(key, value)| {
+        let found = here.get(key.as_str());
+        found.is_some_and(|found| same_value(&found, value))
+    })
+}
+
+fn same_value(here: &Value<'_>, there: &AMQPValue) -> bool {
+    match (here, there) {
+        (Value::Bool(here), AMQPValue::Boolean(there)) => here == there,
+        (Value::I8(here), AMQPValue::ShortShortInt(there)) => here == there,
+        (Value::U8(here), AMQPValue::ShortShortUInt(there)) => here == there,
+        (Value::I16(here), AMQPValue::ShortInt(there)) => here == there,
+        (Value::U16(here), AMQPValue::ShortUInt(there)) => here == there,
+        (Value::I32(here), AMQPValue::LongInt(there)) => here == there,
+        (Value::U32(here), AMQPValue::LongUInt(there)) => here == there,
+        (Value::I64(here), AMQPValue::LongLongInt(there)) => here == there,
+        (Value::F32(here), AMQPValue::Float(there)) => here.to_bits() == there.to_bits(),
+        (Value::F64(here), AMQPValue::Double(there)) => here.to_bits() == there.to_bits(),
+        // Signed by the errata, unsigned there.
+        (Value::Decimal(here), AMQPValue::DecimalValue(there)) => {
+            (here.scale, here.value as u32) == (there.scale, there.value)
+        }
+        (Value::LongStr(here), AMQPValue::LongString(there)) => here.as_bytes() == there.as_bytes(),
+        (Value::Bytes(here), AMQPValue::ByteArray(there)) => here.as_bytes() == there.as_slice(),
+        (Value::Timestamp(here), AMQPValue::Timestamp(there)) => here == there,
+        (Value::Void, AMQPValue::Void) => true,
+        (Value::Table(here), AMQPValue::FieldTable(there)) => same_as_there(here, there),
+        (Value::Array(here), AMQPValue::FieldArray(there)) => {
+            let theirs = there.as_slice();
+            here.len() == theirs.len()
+                && here
+                    .iter()
+                    .zip(theirs)
+                    .all(|(here, there)| same_value(&here, there))
+        }
+        _ => false,
     }
 }
 
