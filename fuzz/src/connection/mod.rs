@@ -18,7 +18,7 @@ use arbitrary::Unstructured;
 
 use self::accounts::{Accounts, Kept};
 use self::server::{Server, message, method};
-use self::steps::{Number, Say, Setup, Step};
+use self::steps::{Ask, Begin, Number, Say, Setup, Step};
 use self::wire::ClientStream;
 use crate::memory::Memory;
 
@@ -35,9 +35,7 @@ pub fn connection(data: &[u8]) {
         eprintln!("{setup:?}");
     }
     let mut session = Session::new(&setup);
-    if setup.open {
-        session.answer_all();
-    }
+    session.begin(setup.begin);
     while !u.is_empty() {
         let Ok(step) = u.arbitrary::<Step<'_>>() else {
             break;
@@ -103,6 +101,34 @@ impl Session {
             steps: 0,
             received: 0,
             published: 0,
+        }
+    }
+
+    fn begin(&mut self, begin: Begin) {
+        if begin == Begin::Nothing {
+            return;
+        }
+        self.answer_all();
+        if begin == Begin::Channels {
+            let confirms = |tag_returns| Ask::SelectConfirms {
+                max_in_flight: u8::MAX,
+                timeout: Some(u16::MAX),
+                tag_returns,
+            };
+            let modes = [
+                None,
+                Some(confirms(false)),
+                Some(confirms(true)),
+                Some(Ask::SelectTx),
+            ];
+            for (number, mode) in (1..).map(Number).zip(modes) {
+                self.ask(number, Ask::OpenChannel);
+                self.answer_all();
+                if let Some(select) = mode {
+                    self.ask(number, select);
+                    self.answer_all();
+                }
+            }
         }
     }
 

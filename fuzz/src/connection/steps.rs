@@ -7,8 +7,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 /// How a session begins.
 #[derive(Debug, Arbitrary)]
 pub(super) struct Setup {
-    /// The handshake is done before the first step.
-    pub(super) open: bool,
+    pub(super) begin: Begin,
     pub(super) channel_max: u8,
     pub(super) frame_max: FrameMax,
     /// In seconds.
@@ -18,6 +17,15 @@ pub(super) struct Setup {
     pub(super) outgoing_bytes: Option<u16>,
     pub(super) owed_bytes: Option<u16>,
     pub(super) held_answer_bytes: Option<u16>,
+}
+
+/// What is done before the first step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Arbitrary)]
+pub(super) enum Begin {
+    Nothing,
+    Handshake,
+    /// And a channel is opened in each mode: 1 is plain, 2 and 3 are in confirm mode, 4 has a transaction.
+    Channels,
 }
 
 impl Setup {
@@ -91,7 +99,7 @@ pub(super) enum Ask {
         /// The same body as that of other publishes of the size.
         alike: bool,
         headers: bool,
-        /// An ack is not told by an event.
+        /// An ack need not be told.
         quiet: bool,
     },
     DeclareQueue,
