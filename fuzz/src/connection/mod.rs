@@ -339,6 +339,9 @@ impl Session {
         let before = self.client.received.len();
         self.client
             .take(bytes, negotiated.map(|negotiated| negotiated.frame_max));
+        if self.accounts.honest {
+            self.client.check_turns();
+        }
         for message in &self.client.received[before..] {
             self.accounts.received(message);
         }

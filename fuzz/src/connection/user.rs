@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use amqp_client::error::CloseCause;
+use amqp_client::error::{CloseCause, UsageError};
 use amqp_client::proto::{ChannelId, ChannelView, ConsumerId, RequestId, Settle};
 use amqp_client::{ConfirmOptions, Message, Publication, table};
 use amqp_codec::{MethodId, ReplyCode, ShortStr, basic, queue, short};
@@ -40,8 +40,17 @@ impl Session {
 
     fn open_channel(&mut self) {
         let request = self.conn.next_request();
-        let Ok(id) = self.conn.open_channel(request) else {
-            return;
+        let id = match self.conn.open_channel(request) {
+            Ok(id) => id,
+            Err(UsageError::TooManyChannels { max }) => {
+                assert_eq!(
+                    self.conn.open_channels(),
+                    usize::from(max),
+                    "a number is lost"
+                );
+                return;
+            }
+            Err(_) => return,
         };
         let before = self.accounts.channels.iter();
         let opening = 1 + before
@@ -206,10 +215,7 @@ impl Session {
         &mut self,
         id: ChannelId,
         method: MethodId,
-        ask: impl FnOnce(
-            &mut ChannelView<'_, Kept>,
-            RequestId,
-        ) -> Result<(), amqp_client::error::UsageError>,
+        ask: impl FnOnce(&mut ChannelView<'_, Kept>, RequestId) -> Result<(), UsageError>,
     ) -> bool {
         let request = self.conn.next_request();
         let Ok(mut view) = self.conn.channel(id) else {

@@ -1,10 +1,12 @@
 //! What the client sends: frames in an order that every server takes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use amqp_client::proto;
 use amqp_codec::frame::FRAME_MIN_SIZE;
-use amqp_codec::{Assembler, Frame, Limits, Method, ProtocolHeader, RawFrame, basic};
+use amqp_codec::{
+    Assembler, Direction, Frame, Limits, Method, MethodId, ProtocolHeader, RawFrame, basic,
+};
 use bytes::Bytes;
 
 /// The client's bytes as a server reads them.
@@ -89,6 +91,19 @@ impl ClientStream {
         self.rest = rest.to_vec();
     }
 
+    /// RabbitMQ may answer what comes on one channel in another order: one request at a time waits for its answer, and
+    /// a close.
+    pub(super) fn check_turns(&self) {
+        let mut waiting = BTreeSet::new();
+        for request in &self.requests {
+            if let Request::Method(number @ 1.., method) = request
+                && method.id() != MethodId::CHANNEL_CLOSE
+            {
+                assert!(waiting.insert(number), "{method:?} out of turn");
+            }
+        }
+    }
+
     fn take_frame(&mut self, frame: &Frame<'_>, payload: &[u8], limits: &Limits) {
         assert!(!self.closed, "{frame:?} after connection.close-ok");
         match frame {
@@ -156,13 +171,9 @@ impl WireChannel {
             (State::Closing, Method::ChannelCloseOk(_)) => State::Closing,
             (State::Open, method) => {
                 let id = method.id();
-                assert_ne!(
-                    id.direction(),
-                    Some(amqp_codec::Direction::ToClient),
-                    "{id}"
-                );
+                assert_ne!(id.direction(), Some(Direction::ToClient), "{id}");
                 assert_ne!(id.class, 10, "{id} on a channel");
-                assert_ne!(id, amqp_codec::MethodId::CHANNEL_OPEN, "a second one");
+                assert_ne!(id, MethodId::CHANNEL_OPEN, "a second one");
                 State::Open
             }
             (state, method) => panic!("{method:?} on a channel that is {state:?}"),
