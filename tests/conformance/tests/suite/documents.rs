@@ -1,6 +1,32 @@
 //! What the repository says of the checks is what they are.
 
-use amqp_conformance::checks;
+use std::path::Path;
+
+use amqp_conformance::{checks, report};
+
+fn file(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn docs_conformance() {
+    let document = report::document(&checks::all()).expect("the built-in profiles are right");
+    assert!(
+        file("docs/conformance.md") == document,
+        "run `cargo run -p amqp-conformance -- document -o docs/conformance.md`"
+    );
+}
+
+/// The table is made of the checks and the profiles; that each broker keeps to its profile is what `brokers` tests.
+#[test]
+fn table_in_the_readme() {
+    let table = report::summary(&checks::all()).expect("the built-in profiles are right");
+    assert!(
+        file("README.md").contains(&table),
+        "the README must have this table:\n\n{table}"
+    );
+}
 
 /// A name is `GROUP/what-holds` in lower case, and nobody else's; all that people read of a check is there.
 #[test]
