@@ -21,8 +21,9 @@ use crate::truth::{ChannelTruth, DeliveryTruth, PublishTruth};
 /// Above so much that waits to be written, nothing is delivered.
 const OUTPUT_ENOUGH: usize = 32 * 1024;
 
-/// How long a calm client may take to give back what nobody wants.
-const ENOUGH: Duration = Duration::from_millis(300);
+/// Within this, a calm client has given back what nobody wants, and the broker, which may be deaf for a second or two, has
+/// heard of it.
+const ENOUGH: Duration = Duration::from_secs(4);
 
 pub(super) struct Channel {
     number: u16,

@@ -127,6 +127,10 @@ async fn absent(actor: &mut Actor, channel: &Channel, who: Who) {
 async fn close(actor: &mut Actor, channel: &Channel, who: Who) {
     let world = actor.world.clone();
     let Some(token) = who.token else { return };
+    if actor.random.chance(150) {
+        // What goes back in the background has the time for it.
+        tokio::time::sleep(Duration::from_secs(6)).await;
+    }
     world.log().closing.insert(token);
     if actor.random.chance(300) {
         // Dropped with its last handle.
