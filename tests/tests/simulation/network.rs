@@ -364,8 +364,9 @@ impl AsyncWrite for End {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut link = self.lock();
         let way = &mut link.ways[self.writes];
-        way.ended = true;
-        way.wake();
+        if !std::mem::replace(&mut way.ended, true) {
+            way.wake();
+        }
         Poll::Ready(Ok(()))
     }
 }
