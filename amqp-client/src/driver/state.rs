@@ -228,7 +228,12 @@ impl State {
         self.conn.take_settled(&mut self.settled);
         self.hand_out_settled(wakes);
         while let Some(event) = self.conn.poll_event() {
-            self.hand_out(event, wakes);
+            // Most of what there is, where there is a consumer: handed on at once, as a delivery is large.
+            if let Event::Delivered(consumer, delivery) = event {
+                self.delivered(consumer, delivery, wakes);
+            } else {
+                self.hand_out(event, wakes);
+            }
         }
         self.wake_awaited(wakes);
     }

@@ -531,6 +531,7 @@ impl<P: Keep> Connection<P> {
     }
 
     /// The next thing that happened.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event<P>> {
         self.events.pop_front()
     }

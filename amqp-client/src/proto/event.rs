@@ -116,14 +116,20 @@ impl<P> Events<P> {
         std::mem::swap(&mut self.settled, taken);
     }
 
+    #[inline]
     pub(super) fn pop_front(&mut self) -> Option<Event<P>> {
         if !self.settled.is_empty() {
-            let settled = self.settled.drain(..).rev();
-            settled.for_each(|(id, keep, outcome)| {
-                self.other.push_front(Event::Settled(id, keep, outcome));
-            });
+            self.put_settled_first();
         }
         self.other.pop_front()
+    }
+
+    #[cold]
+    fn put_settled_first(&mut self) {
+        let settled = self.settled.drain(..).rev();
+        settled.for_each(|(id, keep, outcome)| {
+            self.other.push_front(Event::Settled(id, keep, outcome));
+        });
     }
 
     #[cfg(test)]
