@@ -379,7 +379,7 @@ impl Session {
                 return;
             };
             if let Event::Settled(id, ..) = &event {
-                assert!(self.conn.kept(id.channel, id.seq).is_none());
+                assert!(self.conn.kept(&id.channel, id.seq).is_none());
             }
             self.accounts.happened(event, self.now);
         }
