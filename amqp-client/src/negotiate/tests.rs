@@ -142,6 +142,13 @@ fn zero_seconds_is_off() {
 }
 
 #[test]
+fn a_heartbeat_in_words() {
+    let shown = [Heartbeat::ServerChoice, Heartbeat::Off, Heartbeat::from(7)];
+    let shown = shown.map(|heartbeat| heartbeat.to_string());
+    assert_eq!(shown, ["as the server proposes", "off", "7 s"]);
+}
+
+#[test]
 fn the_intervals_are_half_and_double() {
     let negotiated = |heartbeat| Negotiated {
         channel_max: 1,
