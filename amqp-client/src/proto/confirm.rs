@@ -1,5 +1,11 @@
 //! Publishes that wait for their confirm.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "counts and lengths of what was published: added once, taken off once. A tag of the peer's is first \
+              looked up among those given out"
+)]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

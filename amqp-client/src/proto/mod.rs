@@ -8,7 +8,6 @@
 use std::time::{Duration, Instant};
 
 mod channel;
-#[allow(clippy::arithmetic_side_effects, reason = "to come, place by place")]
 mod confirm;
 mod connection;
 mod consumers;
@@ -22,12 +21,6 @@ mod outgoing;
 mod returns;
 mod ring;
 mod rpc;
-#[allow(
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    clippy::indexing_slicing,
-    reason = "to come, place by place"
-)]
 mod tags;
 mod trace;
 mod transaction;

@@ -1,5 +1,10 @@
 //! Values kept under consecutive tags, for publishes that wait for their confirm and deliveries that wait for theirs.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "counts of what is kept, and tags below `u64::MAX`, which is never kept"
+)]
+
 use std::collections::BTreeMap;
 
 use super::ring::Ring;
