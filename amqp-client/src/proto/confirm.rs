@@ -317,7 +317,9 @@ impl<P: Keep> ConfirmTracker<P> {
                 counts.acked += 1;
             } else if let Some(pending) = place.take() {
                 let (keep, outcome) = pending.confirm(returned.remove(&tag), verdict, counts);
-                settled(PublishSeq(tag), keep, outcome);
+                if keep.wants_ack() || !outcome.is_acked() {
+                    settled(PublishSeq(tag), keep, outcome);
+                }
             }
         });
         if !self.late.is_empty() {

@@ -28,6 +28,7 @@ mod flow;
 mod handshake;
 mod hostile;
 mod properties;
+mod quiet;
 mod return_tags;
 mod returns;
 mod rpcs;

@@ -74,6 +74,25 @@ fn the_opt_in_header_tells_identical_publishes_apart() {
 }
 
 #[test]
+fn what_cannot_come_back_or_is_not_to_be_tagged_is_sent_as_it_is() {
+    for (tag_returns, publication) in [(false, mandatory("x")), (true, plain("x"))] {
+        let mut session = Session::open();
+        let options = ConfirmOptions::default().tag_returns(tag_returns);
+        let id = session.confirm_channel(options);
+        session.publish(id, publication.clone());
+        session.transmit();
+        let publish = basic::Publish {
+            exchange: publication.exchange.clone(),
+            routing_key: publication.routing_key.clone(),
+            mandatory: publication.message.is_mandatory(),
+            ..Default::default()
+        };
+        let expected = wire().content(1, publish, publication.message.properties(), b"x");
+        assert_eq!(session.client_bytes, expected.0);
+    }
+}
+
+#[test]
 fn a_tag_that_is_of_no_open_publish_ties_to_none() {
     for bogus in ["77", "0", "18446744073709551615"] {
         let (mut session, id) = tagging();
