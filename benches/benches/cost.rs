@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use amqp_benches::blast;
-use amqp_benches::load::{Client, Failure};
+use amqp_benches::load::{Failure, Work};
 use amqp_benches::measure::{self, BrokerProcess, CallCounter, Load};
 use clap::Parser;
 
@@ -44,6 +44,31 @@ struct Options {
     /// Added by `cargo bench`.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+/// The client that does the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Client {
+    /// The hand-written floor.
+    Floor,
+    /// The one that all of this is about.
+    AmqpClient,
+}
+
+impl Client {
+    fn name(self) -> &'static str {
+        match self {
+            Client::Floor => "floor",
+            Client::AmqpClient => "amqp-client",
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Client::Floor => env!("CARGO_BIN_EXE_load-floor"),
+            Client::AmqpClient => env!("CARGO_BIN_EXE_load-amqp-client"),
+        }
+    }
 }
 
 /// The most a message may cost.
@@ -176,13 +201,11 @@ fn messages(options: &Options, counter: CallCounter) -> Result<bool, Failure> {
     let measured = |client| options.client.is_none_or(|only| only == client);
     for (ack_every, limits) in &CONFIRMS {
         let broker = start_broker(*ack_every)?;
-        for client in Client::ALL
-            .iter()
-            .copied()
+        for client in [Client::Floor, Client::AmqpClient]
+            .into_iter()
             .filter(|client| measured(*client))
         {
-            let mut load = load(env!("CARGO_BIN_EXE_publish-load"), &broker, options);
-            load.args.extend(["--client".into(), client.name().into()]);
+            let load = load(client, Work::Confirmed, &broker, options);
             let cost = measure(&load, options, counter)?;
             // What the floor costs is not ours to bring down.
             let limits = (client != Client::Floor).then_some(limits);
@@ -192,7 +215,7 @@ fn messages(options: &Options, counter: CallCounter) -> Result<bool, Failure> {
     if measured(Client::AmqpClient) {
         let broker = start_broker(1)?;
         for (ack_every, limits) in &ACKS {
-            let mut load = load(env!("CARGO_BIN_EXE_consume-load"), &broker, options);
+            let mut load = load(Client::AmqpClient, Work::Consume, &broker, options);
             load.args
                 .extend(["--ack-every".into(), ack_every.to_string()]);
             let cost = measure(&load, options, counter)?;
@@ -241,12 +264,21 @@ fn start_broker(ack_every: u64) -> Result<BrokerProcess, Failure> {
     BrokerProcess::start(Path::new(env!("CARGO_BIN_EXE_null-broker")), ack_every)
 }
 
-fn load(program: &str, broker: &BrokerProcess, options: &Options) -> Load {
+fn load(client: Client, work: Work, broker: &BrokerProcess, options: &Options) -> Load {
+    let work = work.name();
     let address = broker.address().to_string();
     let [size, window] = [options.size.to_string(), WINDOW.to_string()];
-    let args = ["--address", &address, "--size", &size, "--window", &window];
+    let args = [
+        &work,
+        "--address",
+        &address,
+        "--size",
+        &size,
+        "--window",
+        &window,
+    ];
     Load {
-        program: program.into(),
+        program: client.program().into(),
         args: args.map(String::from).to_vec(),
     }
 }

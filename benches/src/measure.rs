@@ -24,8 +24,21 @@ impl BrokerProcess {
     /// # Errors
     /// When it does not start or does not print its port.
     pub fn start(program: &Path, ack_every: u64) -> Result<BrokerProcess, Failure> {
+        Self::start_with(program, ack_every, &[])
+    }
+
+    /// The same, with further arguments.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        program: &Path,
+        ack_every: u64,
+        args: &[&str],
+    ) -> Result<BrokerProcess, Failure> {
         let mut child = Command::new(program)
             .args(["--until-stdin-ends", "--ack-every", &ack_every.to_string()])
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -58,7 +71,7 @@ impl Drop for BrokerProcess {
 /// A load that can be run with different counts of messages.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The binary `publish-load`.
+    /// A load program.
     pub program: PathBuf,
     /// Its arguments, other than the count.
     pub args: Vec<String>,

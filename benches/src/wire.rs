@@ -174,29 +174,55 @@ pub fn put_method(out: &mut Vec<u8>, channel: u16, id: u32, args: impl FnOnce(&m
 /// Appends a content header without properties, and the body in as many frames as it takes.
 pub fn put_content(out: &mut Vec<u8>, channel: u16, body: &[u8]) {
     out.extend_from_slice(&content_header(channel, body.len()));
-    for chunk in body.chunks(FRAME_MAX - FRAME_OVERHEAD) {
-        out.extend_from_slice(&body_front(channel, chunk.len()));
+    for (front, chunk) in body_fronts(channel, body) {
+        out.extend_from_slice(&front);
         out.extend_from_slice(chunk);
         out.push(FRAME_END);
     }
 }
 
+/// The body in frames: what goes in front of each piece, and the piece. [`FRAME_END`] goes behind each.
+pub fn body_fronts(
+    channel: u16,
+    body: &[u8],
+) -> impl Iterator<Item = ([u8; FRAME_HEADER_LEN], &[u8])> {
+    body.chunks(FRAME_MAX - FRAME_OVERHEAD)
+        .map(move |chunk| (body_front(channel, chunk.len()), chunk))
+}
+
 /// Appends a basic.publish with its content. The names of the exchange and of the key are at most 255 octets long; more
 /// is cut off.
 pub fn put_publish(out: &mut Vec<u8>, channel: u16, exchange: &[u8], key: &[u8], body: &[u8]) {
+    out.reserve(exchange.len() + key.len() + 64 + body.len());
+    put_publish_method(out, channel, exchange, key);
+    put_content(out, channel, body);
+}
+
+/// The same without the frames of the body.
+pub fn put_publish_front(
+    out: &mut Vec<u8>,
+    channel: u16,
+    exchange: &[u8],
+    key: &[u8],
+    body_len: usize,
+) {
+    put_publish_method(out, channel, exchange, key);
+    out.extend_from_slice(&content_header(channel, body_len));
+}
+
+#[inline]
+fn put_publish_method(out: &mut Vec<u8>, channel: u16, exchange: &[u8], key: &[u8]) {
     let exchange = &exchange[..exchange.len().min(255)];
     let key = &key[..key.len().min(255)];
     let mut front = *b"\x01\0\0\0\0\0\0\0\x3c\0\x28\0\0";
     front[1..3].copy_from_slice(&channel.to_be_bytes());
     front[3..7].copy_from_slice(&((9 + exchange.len() + key.len()) as u32).to_be_bytes());
-    out.reserve(front.len() + exchange.len() + key.len() + 64 + body.len());
     out.extend_from_slice(&front);
     out.push(exchange.len() as u8);
     out.extend_from_slice(exchange);
     out.push(key.len() as u8);
     out.extend_from_slice(key);
     out.extend_from_slice(&[0, FRAME_END]);
-    put_content(out, channel, body);
 }
 
 #[inline]

@@ -2,32 +2,64 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::pin::Pin;
 use std::thread;
 
 use amqp_benches::blast;
 use amqp_benches::floor::Floor;
-use amqp_benches::load::scale::{self, Idle, Traffic};
-use amqp_benches::load::{Client, Consumption};
-use amqp_benches::null_broker::{Config, NullBroker};
+use amqp_benches::load::amqp_client::AmqpClient;
+use amqp_benches::load::floor::FloorClient;
+use amqp_benches::load::scale::{self, Amount, Idle, Traffic};
+use amqp_benches::load::socket::Socket;
+use amqp_benches::load::{self, Failure, Options, Work};
+use amqp_benches::null_broker::{Config, NullBroker, tls};
 use amqp_benches::wire::{self, method};
-use amqp_benches::workload::Workload;
+use amqp_benches::workload::Report;
+use amqp_tests::broker::Certificates;
 
 #[tokio::test]
 async fn every_client_has_every_message_acked() {
     for ack_every in [1, 100] {
-        for client in Client::ALL {
-            let config = Config {
-                ack_every,
-                ..Config::default()
+        let config = Config {
+            ack_every,
+            ..Config::default()
+        };
+        for (client, run) in clients() {
+            for work in [Work::Confirmed, Work::InTurn] {
+                let broker = NullBroker::start(config).unwrap();
+                let options = options(&broker, work);
+                // One by one, each waits until the broker sees that no more is coming.
+                let count = if work == Work::InTurn { 20 } else { 5_000 };
+                let options = Options { count, ..options };
+                let report = run(options).await.unwrap();
+                let published = (report.acked, broker.published());
+                assert_eq!(
+                    published,
+                    (count, count + 30),
+                    "{client} {work:?} {ack_every}"
+                );
+                assert_eq!(report.latency.is_some(), work == Work::InTurn);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_confirmed_arrives_as_well() {
+    for (client, run) in clients()
+        .into_iter()
+        .filter(|(client, _)| *client != "floor")
+    {
+        let broker = NullBroker::start(Config::default()).unwrap();
+        for size in [16, 200_000] {
+            let before = broker.published();
+            let options = Options {
+                size,
+                count: 200,
+                ..options(&broker, Work::Unconfirmed)
             };
-            let broker = NullBroker::start(config).unwrap();
-            let workload = Workload::new(5_000, 30, 16, 1_000);
-            let report = client.publish(broker.address(), &workload).await.unwrap();
-            assert_eq!(
-                (report.acked, broker.published()),
-                (5_000, 5_030),
-                "{client:?} {ack_every}"
-            );
+            assert_eq!(run(options).await.unwrap().acked, 200, "{client} {size}");
+            assert_eq!(broker.published() - before, 230, "{client} {size}");
         }
     }
 }
@@ -35,15 +67,68 @@ async fn every_client_has_every_message_acked() {
 #[tokio::test]
 async fn what_is_delivered_is_consumed() {
     let broker = NullBroker::start(Config::default()).unwrap();
-    for (size, ack_every) in [(0, 1), (16, 100), (200_000, 7)] {
-        let what = Consumption {
-            count: 2_000,
-            warm_up: 10,
-            size,
-            window: 100,
-            ack_every,
-        };
-        assert_eq!(what.run(broker.address()).await.unwrap().acked, 2_000);
+    for (client, run) in clients()
+        .into_iter()
+        .filter(|(client, _)| !["floor", "socket"].contains(client))
+    {
+        for (size, ack_every) in [(0, 1), (16, 100), (200_000, 7), (16, 0)] {
+            let options = Options {
+                size,
+                ack_every,
+                window: 100,
+                count: 2_000,
+                ..options(&broker, Work::Consume)
+            };
+            assert_eq!(run(options).await.unwrap().acked, 2_000, "{client} {size}");
+        }
+    }
+}
+
+type Run = fn(Options) -> Pin<Box<dyn Future<Output = Result<Report, Failure>>>>;
+
+/// Those of peers too, where they are built.
+fn clients() -> Vec<(&'static str, Run)> {
+    vec![
+        ("amqp-client", |options| {
+            Box::pin(async move { load::run::<AmqpClient>(&options).await })
+        }),
+        ("floor", |options| {
+            Box::pin(async move { load::run::<FloorClient>(&options).await })
+        }),
+        ("socket", |options| {
+            Box::pin(async move { load::run::<Socket>(&options).await })
+        }),
+        #[cfg(feature = "peers")]
+        ("lapin", |options| {
+            Box::pin(async move { load::run::<load::lapin::Lapin>(&options).await })
+        }),
+        #[cfg(feature = "peers")]
+        ("lapin, a future each", |options| {
+            let options = Options {
+                futures: true,
+                ..options
+            };
+            Box::pin(async move { load::run::<load::lapin::Lapin>(&options).await })
+        }),
+        #[cfg(feature = "peers")]
+        ("amqprs", |options| {
+            Box::pin(async move { load::run::<load::amqprs::Amqprs>(&options).await })
+        }),
+    ]
+}
+
+fn options(broker: &NullBroker, work: Work) -> Options {
+    Options {
+        work,
+        address: broker.address(),
+        ca: None,
+        queue: None,
+        count: 5_000,
+        warm_up: 30,
+        size: 16,
+        window: 1_000,
+        ack_every: 100,
+        futures: false,
     }
 }
 
@@ -51,14 +136,54 @@ async fn what_is_delivered_is_consumed() {
 async fn channels_and_connections_may_be_many() {
     let broker = NullBroker::start(Config::default()).unwrap();
     let address = broker.address();
-    let workload = Workload::new(3_000, 30, 16, 1_000);
+    let amount = Amount {
+        warm_up: 30,
+        count: 3_000,
+    };
     for traffic in [Traffic::OnLast, Traffic::OnAll] {
-        let report = scale::publish(address, &workload, 20, traffic).await;
+        let report = scale::publish(address, amount, 20, traffic).await;
         assert_eq!(report.unwrap().acked, 3_000, "{traffic:?}");
     }
     assert_eq!(broker.published(), 2 * 3_030);
     let report = scale::consume(address, 2_000, 20).await.unwrap();
     assert_eq!(report.acked, 2_000);
+}
+
+#[tokio::test]
+async fn consumers_tasks_and_a_stuck_tag_are_all_served() {
+    let broker = NullBroker::start(Config::default()).unwrap();
+    let address = broker.address();
+    let amount = Amount {
+        warm_up: 30,
+        count: 3_001,
+    };
+    let taken = scale::share(address, 2_003, 20).await.unwrap();
+    assert_eq!(taken.acked, 2_003);
+    scale::tasks(address, amount, 7).await.unwrap();
+    assert_eq!(broker.published(), 3_031);
+
+    let broker = NullBroker::start(Config {
+        hold_first: true,
+        ..Config::default()
+    })
+    .unwrap();
+    scale::stuck(broker.address(), amount).await.unwrap();
+    assert_eq!(broker.published(), 1 + 3_031);
+}
+
+#[tokio::test]
+async fn tls_in_front_of_the_broker_hides_nothing() {
+    let broker = NullBroker::start(Config::default()).unwrap();
+    let certificates = Certificates::generate();
+    let node = certificates.node(false);
+    let front = tls::in_front_of(broker.address(), &node.certificate, &node.key).unwrap();
+    let options = Options {
+        address: front,
+        ca: Some(node.ca),
+        ..options(&broker, Work::Confirmed)
+    };
+    let report = load::run::<AmqpClient>(&options).await.unwrap();
+    assert_eq!((report.acked, broker.published()), (5_000, 5_030));
 }
 
 #[test]

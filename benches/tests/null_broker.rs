@@ -272,6 +272,20 @@ fn each_hundredth_publish_is_acked_and_after_a_silence_the_rest() {
 }
 
 #[test]
+fn the_first_publish_can_stay_open() {
+    let broker = NullBroker::start(Config {
+        hold_first: true,
+        ..Config::default()
+    })
+    .unwrap();
+    let mut client = Client::confirming(&broker);
+    for _ in 0..3 {
+        client.publish(b"hi");
+    }
+    assert_eq!((client.ack(), client.ack()), ((2, 0), (3, 0)));
+}
+
+#[test]
 fn without_confirms_publishes_are_counted_alone() {
     let broker = broker(1);
     let mut client = Client::open(&broker);
@@ -436,6 +450,23 @@ fn cancel_ends_the_deliveries() {
     assert!(client.is_silent());
     client.consume("deliver:1:16", 0);
     assert_eq!(client.delivery().0, 3, "tags go on");
+}
+
+#[test]
+fn no_name_is_given_to_two_consumers() {
+    let mut client = Client::open(&broker(1));
+    let consume = b"\0\0\x05queue\0\0\0\0\0\0";
+    let mut named = || {
+        client.send_method(1, method::BASIC_CONSUME, consume);
+        let (_, _, payload) = client.frame();
+        payload[4..].to_vec()
+    };
+    let [first, second] = [named(), named()];
+    client.send_method(1, method::BASIC_CANCEL, &[&first[..], b"\0"].concat());
+    assert_eq!(client.method(), (1, method::BASIC_CANCEL_OK));
+    client.send_method(1, method::BASIC_CONSUME, consume);
+    let (_, _, third) = client.frame();
+    assert!(![first, second].contains(&third[4..].to_vec()));
 }
 
 #[test]

@@ -3,9 +3,10 @@
 #![expect(clippy::print_stdout, reason = "its output is its answer")]
 
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::thread;
 
-use amqp_benches::null_broker::{Config, NullBroker, Plan};
+use amqp_benches::null_broker::{Config, NullBroker, Plan, tls};
 use clap::Parser;
 
 /// A broker that keeps nothing, acks everything and delivers made-up messages.
@@ -20,6 +21,15 @@ struct Options {
     /// Octets of each of them.
     #[arg(long, default_value_t = 16)]
     deliver_size: usize,
+    /// Never ack the first publish of a channel.
+    #[arg(long)]
+    hold_first: bool,
+    /// Speak TLS, with the certificate in this PEM file.
+    #[arg(long, requires = "key")]
+    certificate: Option<PathBuf>,
+    /// The PEM file with its key.
+    #[arg(long)]
+    key: Option<PathBuf>,
     /// End when standard input ends, as it does when the parent is gone.
     #[arg(long)]
     until_stdin_ends: bool,
@@ -33,9 +43,14 @@ fn main() -> io::Result<()> {
     };
     let broker = NullBroker::start(Config {
         ack_every: options.ack_every,
+        hold_first: options.hold_first,
         plan,
     })?;
-    println!("{}", broker.address().port());
+    let address = match options.certificate.zip(options.key) {
+        Some((certificate, key)) => tls::in_front_of(broker.address(), &certificate, &key)?,
+        None => broker.address(),
+    };
+    println!("{}", address.port());
     if options.until_stdin_ends {
         let mut rest = Vec::new();
         io::stdin().read_to_end(&mut rest)?;

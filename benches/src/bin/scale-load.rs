@@ -5,8 +5,7 @@
 use std::net::SocketAddr;
 
 use amqp_benches::load::Failure;
-use amqp_benches::load::scale::{self, Traffic};
-use amqp_benches::workload::Workload;
+use amqp_benches::load::scale::{self, Amount, Traffic};
 use clap::{Parser, Subcommand};
 
 /// Many channels, or many connections.
@@ -45,6 +44,39 @@ enum Load {
         #[arg(long)]
         count: u64,
     },
+    /// Consumes with some consumers on one channel.
+    Share {
+        /// Consumers.
+        #[arg(long)]
+        consumers: u64,
+        /// Where the null broker listens, as 127.0.0.1:5672.
+        #[arg(long)]
+        address: SocketAddr,
+        /// Messages.
+        #[arg(long)]
+        count: u64,
+    },
+    /// Publishes from some tasks on one channel.
+    Tasks {
+        /// Tasks.
+        #[arg(long)]
+        tasks: u64,
+        /// Where the null broker listens, as 127.0.0.1:5672.
+        #[arg(long)]
+        address: SocketAddr,
+        /// Messages.
+        #[arg(long)]
+        count: u64,
+    },
+    /// Publishes while the first publish may not be confirmed.
+    Stuck {
+        /// Where the null broker listens, as 127.0.0.1:5672.
+        #[arg(long)]
+        address: SocketAddr,
+        /// Messages.
+        #[arg(long)]
+        count: u64,
+    },
     /// Opens connections and does nothing with them for some seconds.
     Idle {
         /// Connections to open.
@@ -67,8 +99,7 @@ fn main() -> Result<(), Failure> {
             address,
             count,
         } => {
-            let workload = Workload::new(count, 10_000, 16, 1_000);
-            let publish = scale::publish(address, &workload, channels, traffic);
+            let publish = scale::publish(address, amount(count), channels, traffic);
             runtime.block_on(publish)?.to_line()
         }
         Load::Consume {
@@ -77,6 +108,23 @@ fn main() -> Result<(), Failure> {
             count,
         } => runtime
             .block_on(scale::consume(address, count, channels))?
+            .to_line(),
+        Load::Share {
+            consumers,
+            address,
+            count,
+        } => runtime
+            .block_on(scale::share(address, count, consumers))?
+            .to_line(),
+        Load::Tasks {
+            tasks,
+            address,
+            count,
+        } => runtime
+            .block_on(scale::tasks(address, amount(count), tasks))?
+            .to_line(),
+        Load::Stuck { address, count } => runtime
+            .block_on(scale::stuck(address, amount(count)))?
             .to_line(),
         Load::Idle {
             connections,
@@ -87,4 +135,11 @@ fn main() -> Result<(), Failure> {
     };
     println!("{line}");
     Ok(())
+}
+
+fn amount(count: u64) -> Amount {
+    Amount {
+        warm_up: 10_000,
+        count,
+    }
 }

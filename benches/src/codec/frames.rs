@@ -3,7 +3,7 @@
 use amqp_codec::{ContentHeader, Frame, Method, RawTable, ShortStr, basic, short, table};
 
 use super::Work;
-use crate::workload::Workload;
+use crate::workload;
 
 pub(super) const CHANNEL: u16 = 1;
 pub(super) const EXCHANGE: &str = "orders";
@@ -63,10 +63,9 @@ impl Frames {
 
 /// A thousand routing keys.
 pub fn keys() -> Vec<ShortStr<'static>> {
-    Workload::new(0, 0, 0, 0)
-        .keys
+    workload::messages(0)
         .iter()
-        .filter_map(|key| ShortStr::try_from(key).ok())
+        .filter_map(|(key, _)| ShortStr::try_from(key).ok())
         .collect()
 }
 

@@ -1,40 +1,60 @@
-//! The load by the floor client.
+//! By the floor client, which can do one thing.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
-use super::{Failure, Snapshot};
+use bytes::Bytes;
+
+use super::{Client, Failure, Options, not_done};
 use crate::floor::{Confirm, Floor};
-use crate::workload::{Report, Workload};
+use crate::workload::Turns;
 
-pub(super) async fn publish(address: SocketAddr, workload: &Workload) -> Result<Report, Failure> {
-    let floor = Floor::connect(address, workload.window).await?;
-    let mut pending = VecDeque::with_capacity(workload.window);
-    publish_some(&floor, workload, workload.warm_up, &mut pending).await?;
-    let start = Snapshot::take();
-    let acked = publish_some(&floor, workload, workload.count, &mut pending).await?;
-    Ok(start.report(acked))
+/// The floor client under load.
+#[derive(Debug)]
+pub struct FloorClient {
+    floor: Floor,
+    messages: Turns<(String, Bytes)>,
+    window: usize,
+    pending: VecDeque<Confirm>,
 }
 
-async fn publish_some(
-    floor: &Floor,
-    workload: &Workload,
-    count: u64,
-    pending: &mut VecDeque<Confirm>,
-) -> Result<u64, Failure> {
-    let mut acked = 0;
-    for (key, body) in workload.messages(count) {
-        if pending.len() == workload.window
-            && let Some(confirm) = pending.pop_front()
-        {
-            confirm.await?;
-            acked += 1;
+impl Client for FloorClient {
+    async fn connect(options: &Options) -> Result<Self, Failure> {
+        if options.futures || options.ca.is_some() {
+            return not_done("--futures, --ca");
         }
-        pending.push_back(floor.publish("", key, body).await?);
+        Ok(FloorClient {
+            floor: Floor::connect(options.address, options.window).await?,
+            messages: Turns::of(options.messages(), |message| message),
+            window: options.window,
+            pending: VecDeque::with_capacity(options.window),
+        })
     }
-    for confirm in pending.drain(..) {
-        confirm.await?;
-        acked += 1;
+
+    async fn confirmed(&mut self, count: u64) -> Result<(), Failure> {
+        for (key, body) in self.messages.take(count) {
+            if self.pending.len() == self.window
+                && let Some(confirm) = self.pending.pop_front()
+            {
+                confirm.await?;
+            }
+            self.pending
+                .push_back(self.floor.publish("", key, body).await?);
+        }
+        for confirm in self.pending.drain(..) {
+            confirm.await?;
+        }
+        Ok(())
     }
-    Ok(acked)
+
+    async fn unconfirmed(&mut self, _: u64) -> Result<(), Failure> {
+        not_done("unconfirmed")
+    }
+
+    async fn consume(&mut self, _: u64) -> Result<(), Failure> {
+        not_done("consume")
+    }
+
+    async fn close(self) -> Result<(), Failure> {
+        Ok(())
+    }
 }

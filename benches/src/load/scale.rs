@@ -3,18 +3,19 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::net::SocketAddr;
+use std::slice;
 use std::time::Duration;
 
 use amqp_client::codec::ShortStr;
 use amqp_client::{
     Channel, Confirm, ConfirmChannel, ConnectOptions, Connection, Consume, Consumer, Message,
 };
-use bytes::Bytes;
 use cpu_time::ProcessTime;
+use tokio::task::JoinSet;
 
-use super::client::{check, open};
+use super::amqp_client::{Messages, check, in_turn, open};
 use super::{Failure, Snapshot};
-use crate::workload::{Report, Workload};
+use crate::workload::{self, Report};
 
 /// Which of the open channels carry the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -25,13 +26,25 @@ pub enum Traffic {
     OnAll,
 }
 
-/// Publishes all of the workload, on one task, over `channels` channels in confirm mode.
+/// How many messages of 16 octets, with at most a thousand in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Amount {
+    /// Messages before those that are measured.
+    pub warm_up: u64,
+    /// Messages that are measured.
+    pub count: u64,
+}
+
+const SIZE: usize = 16;
+const WINDOW: usize = 1_000;
+
+/// Publishes on one task, over `channels` channels in confirm mode.
 ///
 /// # Errors
 /// When any publish has another outcome than acked.
 pub async fn publish(
     address: SocketAddr,
-    workload: &Workload,
+    amount: Amount,
     channels: usize,
     traffic: Traffic,
 ) -> Result<Report, Failure> {
@@ -44,49 +57,36 @@ pub async fn publish(
         Traffic::OnLast => &open_channels[channels - 1..],
         Traffic::OnAll => &open_channels[..],
     };
-    let messages = messages(workload)?;
-    publish_some(in_use, &messages, workload.window, workload.warm_up).await?;
+    let mut messages = in_turn(workload::messages(SIZE))?;
+    publish_some(in_use, &mut messages, WINDOW, amount.warm_up).await?;
     let start = Snapshot::take();
-    let acked = publish_some(in_use, &messages, workload.window, workload.count).await?;
-    let report = start.report(acked);
+    publish_some(in_use, &mut messages, WINDOW, amount.count).await?;
+    let report = start.report(amount.count);
     connection.close().await?;
     Ok(report)
 }
 
-type Messages = Vec<(ShortStr<'static>, Bytes)>;
-
-fn messages(workload: &Workload) -> Result<Messages, Failure> {
-    let mut messages = Vec::new();
-    for (key, body) in workload.keys.iter().zip(&workload.bodies) {
-        messages.push((ShortStr::try_from(key)?, Bytes::from(body.clone())));
-    }
-    Ok(messages)
-}
-
 async fn publish_some(
     channels: &[ConfirmChannel],
-    messages: &Messages,
+    messages: &mut Messages,
     window: usize,
     count: u64,
-) -> Result<u64, Failure> {
+) -> Result<(), Failure> {
     let mut pending = VecDeque::<Confirm>::with_capacity(window);
-    let mut acked = 0;
-    let messages = messages.iter().cycle().take(count as usize);
-    for ((key, body), channel) in messages.zip(channels.iter().cycle()) {
+    for channel in channels.iter().cycle().take(count as usize) {
         if pending.len() == window
             && let Some(confirm) = pending.pop_front()
         {
             check(confirm.await)?;
-            acked += 1;
         }
+        let (key, body) = messages.next();
         let message = Message::new(body.clone());
         pending.push_back(channel.publish("", key.clone(), message).await?);
     }
     for confirm in pending {
         check(confirm.await)?;
-        acked += 1;
     }
-    Ok(acked)
+    Ok(())
 }
 
 /// Consumes and acks `count` messages of 16 octets on the last of `channels` channels, all of which have a consumer.
@@ -118,6 +118,96 @@ async fn consumer(connection: &Connection, count: u64) -> Result<(Channel, Consu
     let queue = ShortStr::try_from(format!("deliver:{count}:16"))?;
     let consumer = channel.consume(Consume::new(queue)).await?;
     Ok((channel, consumer))
+}
+
+/// Consumes and acks `count` messages of 16 octets with `consumers` consumers on one channel, each on a task of its own
+/// and with its part of the messages.
+///
+/// # Errors
+/// When the connection or a consumer ends.
+pub async fn share(address: SocketAddr, count: u64, consumers: u64) -> Result<Report, Failure> {
+    let connection = open(address).await?;
+    let channel = connection.open_channel().await?;
+    channel.qos(WINDOW as u16, false).await?;
+    let each = count / consumers;
+    let start = Snapshot::take();
+    let mut tasks = JoinSet::new();
+    for number in 0..consumers {
+        let rest = if number == 0 { count % consumers } else { 0 };
+        let queue = ShortStr::try_from(format!("deliver:{}:{SIZE}", each + rest))?;
+        let consumer = channel.consume(Consume::new(queue)).await?;
+        tasks.spawn(take(consumer, each + rest));
+    }
+    while let Some(taken) = tasks.join_next().await {
+        taken??;
+    }
+    let report = start.report(count);
+    connection.close().await?;
+    Ok(report)
+}
+
+async fn take(mut consumer: Consumer, count: u64) -> Result<(), Failure> {
+    for _ in 0..count {
+        let delivery = consumer.next().await.ok_or("the consumer has ended")??;
+        delivery.ack()?;
+    }
+    Ok(())
+}
+
+/// Publishes from `tasks` tasks on one channel; what may be in flight is divided among them.
+///
+/// # Errors
+/// When any publish has another outcome than acked.
+pub async fn tasks(address: SocketAddr, amount: Amount, tasks: u64) -> Result<Report, Failure> {
+    let connection = open(address).await?;
+    let channel = connection.open_channel().await?.confirm_select().await?;
+    publish_from_tasks(&channel, amount.warm_up, tasks).await?;
+    let start = Snapshot::take();
+    publish_from_tasks(&channel, amount.count, tasks).await?;
+    let report = start.report(amount.count);
+    connection.close().await?;
+    Ok(report)
+}
+
+async fn publish_from_tasks(
+    channel: &ConfirmChannel,
+    count: u64,
+    tasks: u64,
+) -> Result<(), Failure> {
+    let window = (WINDOW as u64 / tasks).max(1) as usize;
+    let mut running = JoinSet::new();
+    for number in 0..tasks {
+        let rest = if number == 0 { count % tasks } else { 0 };
+        let channel = channel.clone();
+        let mut messages = in_turn(workload::messages(SIZE))?;
+        let part = count / tasks + rest;
+        running.spawn(async move {
+            publish_some(slice::from_ref(&channel), &mut messages, window, part).await
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// Publishes one message, and all others while its confirm may still be open. It is never awaited.
+///
+/// # Errors
+/// When any other publish has another outcome than acked.
+pub async fn stuck(address: SocketAddr, amount: Amount) -> Result<Report, Failure> {
+    let connection = open(address).await?;
+    let channel = connection.open_channel().await?.confirm_select().await?;
+    let mut messages = in_turn(workload::messages(SIZE))?;
+    let stuck = channel.publish("", "stuck", Message::new("")).await?;
+    let channels = slice::from_ref(&channel);
+    publish_some(channels, &mut messages, WINDOW, amount.warm_up).await?;
+    let start = Snapshot::take();
+    publish_some(channels, &mut messages, WINDOW, amount.count).await?;
+    let report = start.report(amount.count);
+    drop(stuck);
+    connection.close().await?;
+    Ok(report)
 }
 
 /// What connections cost that do nothing but show that they are alive.

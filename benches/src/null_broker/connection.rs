@@ -45,6 +45,8 @@ struct Channel {
     acked: u64,
     flow: Arc<Flow>,
     consumers: HashMap<Vec<u8>, JoinHandle<()>>,
+    /// Consumers that were given a name; no name is given twice.
+    named: u64,
 }
 
 /// What a channel has received of a publish.
@@ -201,6 +203,9 @@ impl Connection {
             return;
         }
         channel.published += 1;
+        if self.config.hold_first && channel.published == 1 {
+            return;
+        }
         let multiple = self.config.ack_every > 1;
         if !multiple || channel.published - channel.acked == self.config.ack_every {
             channel.acked = channel.published;
@@ -318,7 +323,8 @@ impl Connection {
         let [bits] = args.take()?;
         let channel = &mut self.channels[usize::from(number)];
         if consumer_tag.is_empty() {
-            consumer_tag = format!("amq.ctag-null-{}", channel.consumers.len()).into_bytes();
+            consumer_tag = format!("amq.ctag-null-{}", channel.named).into_bytes();
+            channel.named += 1;
         }
         if bits & 0x08 == 0 {
             wire::put_method(&mut self.replies, number, method::BASIC_CONSUME_OK, |out| {

@@ -14,6 +14,7 @@
 mod connection;
 mod deliver;
 mod flow;
+pub mod tls;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -29,6 +30,8 @@ pub struct Config {
     /// 0 or 1: each publish is confirmed by an ack of its own. N: each Nth by one with `multiple`; those that are left
     /// when the client has been silent for a few milliseconds are acked then.
     pub ack_every: u64,
+    /// Never acks the first publish of a channel; for acks of single publishes.
+    pub hold_first: bool,
     /// What a consumer gets from a queue whose name does not say it.
     pub plan: Plan,
 }
@@ -37,6 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             ack_every: 1,
+            hold_first: false,
             plan: Plan { count: 0, size: 0 },
         }
     }
