@@ -7,6 +7,9 @@
 //!   broker does. Nothing else decides anything, so that a seed that fails does so again.
 //! - [`truth`] is what the broker knows, [`log`] what the programs were told; [`checks`] compares them at the end, and
 //!   [`explain`] looks for the reason of each failure when it happens.
+//! - There is no second thread. What one could do between a connection's task having found nothing to do and its going to
+//!   sleep, a program does from within the poll of its stream
+//!   ([`World::act_meanwhile`](world::World::act_meanwhile)).
 //! - Some seeds are *calm*: network and broker are fast, and no deadline of the client's is. There a call that takes long
 //!   was not woken, for which no deadline and no heartbeat is allowed to make up. In seeds that are *faultless* too,
 //!   nobody ends anything, and every call has to succeed.

@@ -189,6 +189,10 @@ impl End {
         ["client", "broker"][self.writes]
     }
 
+    fn is_client(&self) -> bool {
+        self.writes == 0
+    }
+
     /// Breaks the connection off from this end.
     pub(crate) fn break_off(&self, how: Ending) {
         self.lock().break_off(how);
@@ -226,6 +230,21 @@ impl AsyncRead for End {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        let polled = this.poll_read_now(cx, buffer);
+        if polled.is_pending() && this.is_client() {
+            this.world.finds_nothing(this.number, cx.waker());
+        }
+        polled
+    }
+}
+
+impl End {
+    fn poll_read_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self;
         if !this.may_go_on(cx)? {
             return Poll::Pending;
         }
@@ -373,6 +392,9 @@ impl AsyncWrite for End {
 
 impl Drop for End {
     fn drop(&mut self) {
+        if self.is_client() {
+            self.world.task_is_gone(self.number);
+        }
         let mut link = self.link.lock().unwrap();
         if link.silent {
             return;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
 
 use tokio::time::Instant;
 
@@ -12,7 +13,7 @@ use super::plan::Plan;
 use super::truth::Truth;
 
 /// What some hundred seeds have [seen](World::saw).
-pub(crate) const REACHED: [&str; 22] = [
+pub(crate) const REACHED: [&str; 23] = [
     "acked",
     "all channels opened",
     "blocked event",
@@ -23,6 +24,7 @@ pub(crate) const REACHED: [&str; 22] = [
     "connection closed by the broker",
     "consumer cancelled by the broker",
     "delivery",
+    "done while the task was at work",
     "future dropped",
     "handshake failed",
     "nacked",
@@ -48,8 +50,20 @@ pub(crate) struct World {
     /// What is being waited for, and since when.
     waiting: Mutex<BTreeMap<u64, (String, Instant)>>,
     next: Mutex<u64>,
+    /// What other threads do while the task of a connection is at work.
+    meanwhile: Mutex<BTreeMap<usize, Meanwhile>>,
     /// What has been seen to happen, to tell whether the simulation reaches what it is for.
     seen: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// Something that is done amid a poll of a connection's task.
+pub(crate) type Act = Box<dyn FnOnce() + Send>;
+
+/// What is done when the task of one connection has looked for work, and goes to sleep.
+#[derive(Default)]
+struct Meanwhile {
+    acts: Vec<Act>,
+    task: Option<Waker>,
 }
 
 /// Everything that happened, in a number that is the same only if it was the same.
@@ -94,6 +108,7 @@ impl World {
             faults: Mutex::default(),
             waiting: Mutex::default(),
             next: Mutex::new(1),
+            meanwhile: Mutex::default(),
             seen: Mutex::default(),
         });
         world.note(format_args!("seed {seed}: {:?}", world.plan));
@@ -171,6 +186,39 @@ impl World {
             .values()
             .map(|(what, since)| format!("{what}, for {:?}", since.elapsed()))
             .collect()
+    }
+
+    /// Does it as another thread would: when the task of the connection has found nothing to do, and before it sleeps.
+    /// Given back if there is no such task.
+    pub(crate) fn act_meanwhile(&self, connection: usize, act: Act) -> Result<(), Act> {
+        let mut all = self.meanwhile.lock().unwrap();
+        let Some(meanwhile) = all.get_mut(&connection) else {
+            return Err(act);
+        };
+        meanwhile.acts.push(act);
+        let task = meanwhile.task.take();
+        drop(all);
+        task.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    /// The task of the connection finds nothing to read: others act.
+    pub(crate) fn finds_nothing(&self, connection: usize, task: &Waker) {
+        let mut all = self.meanwhile.lock().unwrap();
+        let meanwhile = all.entry(connection).or_default();
+        meanwhile.task = Some(task.clone());
+        let acts = std::mem::take(&mut meanwhile.acts);
+        drop(all);
+        for act in acts {
+            act();
+        }
+    }
+
+    /// The task of the connection is gone, and nobody waits for it.
+    pub(crate) fn task_is_gone(&self, connection: usize) {
+        let gone = self.meanwhile.lock().unwrap().remove(&connection);
+        // Outside the lock.
+        drop(gone);
     }
 
     /// The network broke a connection.

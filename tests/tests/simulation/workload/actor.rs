@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -145,6 +146,29 @@ impl Actor {
         self.world
             .note(format_args!("{}: {what}: {}", self.name, output.is_some()));
         output
+    }
+
+    /// Does something as another thread would, amid a poll of the connection's task; `None` if that went before.
+    pub(super) async fn meanwhile<R: Send + 'static>(
+        &mut self,
+        connection: usize,
+        what: String,
+        act: impl FnOnce() -> R + Send + 'static,
+    ) -> Option<R> {
+        let (tell, told) = oneshot::channel();
+        let act = move || {
+            // Who asked waits for it.
+            let _ = tell.send(act());
+        };
+        if let Err(act) = self.world.act_meanwhile(connection, Box::new(act)) {
+            act();
+        }
+        // The task does not look while it waits for a consumer.
+        let done = self.wait(what, Duration::MAX, told).await.ok();
+        if done.is_some() {
+            self.world.saw("done while the task was at work");
+        }
+        done
     }
 
     fn check_time(&self, what: &str, bound: Duration, took: Duration) {

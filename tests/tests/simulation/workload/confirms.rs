@@ -270,8 +270,18 @@ async fn send(
             routing_key,
             message,
         } = publication;
-        world.note(format_args!("{what}, without waiting"));
-        Some(channel.try_publish(exchange, routing_key, message))
+        let channel = channel.clone();
+        let publish = move || channel.try_publish(exchange, routing_key, message);
+        match actor.random.chance(500) {
+            true => {
+                let what = format!("{what}, meanwhile");
+                actor.meanwhile(who.connection, what, publish).await
+            }
+            false => {
+                world.note(format_args!("{what}, without waiting"));
+                Some(publish())
+            }
+        }
     } else {
         let publishing = channel.publish_again(publication);
         actor
