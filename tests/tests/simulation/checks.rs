@@ -137,9 +137,10 @@ fn check_numbers(world: &World, token: u64, log: &Log) {
 
 /// What comes back without a confirm was returned, once, and to nobody else.
 fn check_returns(world: &World, token: u64, log: &Log, truth: &Truth) {
-    let (Some(returns), Some(channel)) = (log.returns.get(&token), truth.channel(token)) else {
+    let Some(channel) = truth.channel(token) else {
         return;
     };
+    let returns = log.returns.get(&token).into_iter().flatten();
     let who = Who::connection(channel.connection).channel(token);
     let mut left: BTreeMap<u64, i64> = BTreeMap::new();
     let known = channel.publishes.iter().chain(&channel.unconfirmed);
@@ -170,6 +171,13 @@ fn check_returns(world: &World, token: u64, log: &Log, truth: &Truth) {
                 format_args!("message {id} is among the returns, more often than it came back"),
             );
         }
+    }
+    let lost = left.iter().find(|(_, left)| **left > 0);
+    if let Some((id, _)) = lost.filter(|_| log.returns_read.contains(&token)) {
+        who.fault(
+            world,
+            format_args!("message {id} came back, and nobody was told"),
+        );
     }
 }
 
@@ -218,7 +226,11 @@ fn check_settling(world: &World, token: u64, channel: &ChannelTruth, log: &Log) 
             (Some(told), None) => told == Settle::Nack { requeue: true },
             // It was under way when the channel ended, unless the client closed that behind it. In a transaction
             // it is in effect when that is.
-            (None, Some(_)) => !channel.close_came || channel.transacted,
+            (None, Some(_)) => {
+                !channel.close_came
+                    || delivery.in_transaction
+                    || log.held_for_ever.contains(&(token, *tag))
+            }
         };
         if !fits {
             who.fault(

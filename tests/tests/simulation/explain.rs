@@ -101,6 +101,10 @@ impl Who {
         if let Some(closed) = error.closed() {
             return self.explain(world, what, closed);
         }
+        let source = std::error::Error::source(error);
+        if let Some(usage) = source.and_then(|source| source.downcast_ref()) {
+            return self.explain_usage(world, what, usage);
+        }
         let explained = match error.kind() {
             ErrorKind::Timeout => !world.plan.calm,
             _ => false,

@@ -14,16 +14,24 @@ pub(crate) struct Log {
     pub(crate) settled: BTreeMap<(u64, u64), Settle>,
     /// The same with `multiple`: all that were outstanding up to the tag.
     pub(crate) settled_through: BTreeMap<u64, Vec<(u64, Settle)>>,
+    /// What was to be settled behind a commit or rollback that was never answered.
+    pub(crate) held_for_ever: BTreeSet<(u64, u64)>,
     /// Channels that this side closed, or dropped.
     pub(crate) closing: BTreeSet<u64>,
     /// Connections that this side closed, or dropped.
     pub(crate) connections_closing: BTreeSet<usize>,
     /// Channels with a consumer that may be given more than it keeps.
     pub(crate) overflowing: BTreeSet<u64>,
+    /// How much a channel in confirm mode may have in flight: so many publishes, so many bytes of bodies.
+    pub(crate) bounds: BTreeMap<u64, (usize, usize)>,
+    /// basic.get whose future was dropped, by the channel's token and the number in the queue's name.
+    pub(crate) given_up: BTreeSet<(u64, u64)>,
     /// What became of the publishes of a channel, by the client's own count.
     pub(crate) counts: BTreeMap<u64, Counts>,
     /// Numbers of messages from the stream of returns, by token.
     pub(crate) returns: BTreeMap<u64, Vec<u64>>,
+    /// Channels of which all that came back was read, after each publish was settled.
+    pub(crate) returns_read: BTreeSet<u64>,
     pub(crate) transactions: Vec<Transacted>,
 }
 

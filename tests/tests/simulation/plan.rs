@@ -151,7 +151,8 @@ impl Plan {
                 handshake: second(random.between(1, 10)),
                 rpc: second(random.between(1, 8)),
                 close: second(random.between(2, 8)),
-                confirm: second(random.between(1, 8)),
+                // Longer than all others, now and then.
+                confirm: second(random.pick(&[1, 2, 4, 8, 30])),
                 wait: second(random.between(1, 8)),
             },
         };

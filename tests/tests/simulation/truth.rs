@@ -69,6 +69,8 @@ pub(crate) struct DeliveryTruth {
     pub(crate) at: Instant,
     /// What the client said of it.
     pub(crate) settled: Option<Settle>,
+    /// The client said so in a transaction.
+    pub(crate) in_transaction: bool,
 }
 
 impl Truth {

@@ -13,7 +13,7 @@ use amqp_client::proto::Settle;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::content::{body, number_of};
+use super::content::{body, finds_no_queue, number_of};
 use super::{Desk, Job};
 use crate::plan::Lie;
 use crate::truth::{ChannelTruth, DeliveryTruth, PublishTruth};
@@ -66,6 +66,7 @@ struct Open {
     ack: bool,
     /// No confirm will come.
     forgotten: bool,
+    len: usize,
     /// To be returned first.
     publish: Option<Publish>,
 }
@@ -85,14 +86,35 @@ struct Publish {
 impl Publish {
     /// Whether it comes back: it is mandatory and no queue takes it.
     fn returns(&self) -> bool {
-        self.method.mandatory && self.method.routing_key.as_bytes() == b"nowhere"
+        self.method.mandatory && finds_no_queue(self.method.routing_key.as_bytes(), self.id)
     }
 }
 
 #[derive(Clone)]
 struct Unacked {
-    consumer: Option<String>,
+    from: From,
     message: Message,
+}
+
+/// How a delivery was asked for.
+#[derive(Clone)]
+enum From {
+    Consumer(String),
+    Get {
+        number: u32,
+        /// A method that is answered has come since the caller gave up: the next one was sent when the message was here,
+        /// and nobody wanted it.
+        passed: bool,
+    },
+}
+
+impl From {
+    fn consumer(&self) -> Option<&String> {
+        match self {
+            From::Consumer(tag) => Some(tag),
+            From::Get { .. } => None,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -343,18 +365,43 @@ impl Channel {
         };
         let log = desk.world.log();
         let kept = self.unacked.iter().find(|(tag, unacked)| {
-            let Some(consumer) = unacked.consumer.as_ref().filter(long_ago) else {
+            let Some(consumer) = unacked.from.consumer().filter(long_ago) else {
                 return false;
             };
             let received = log.received.get(&(token, consumer.clone()));
             !received.into_iter().flatten().any(|one| one.tag == **tag)
         });
-        let kept = kept.map(|(tag, unacked)| (*tag, unacked.consumer.clone()));
+        let kept = kept.map(|(tag, unacked)| (*tag, unacked.from.consumer().cloned()));
         drop(log);
         if let (Some((tag, consumer)), true) = (kept, desk.world.plan.calm) {
             desk.fault(format_args!(
                 "channel {token}: delivery {tag} to {consumer:?} was neither handed out nor given back"
             ));
+        }
+    }
+
+    /// What basic.get brought for a caller who had given up was given back before the next method.
+    fn check_no_get_kept(&mut self, desk: &Desk) {
+        // A rollback makes what was given back outstanding again.
+        if let Mode::Tx { .. } = self.mode {
+            return;
+        }
+        let Some(token) = self.with_truth(desk, |truth| truth.token) else {
+            return;
+        };
+        for (tag, unacked) in &mut self.unacked {
+            let From::Get { number, passed } = &mut unacked.from else {
+                continue;
+            };
+            let key = (token, u64::from(*number));
+            if !desk.world.log().given_up.contains(&key) {
+                continue;
+            }
+            if std::mem::replace(passed, true) {
+                desk.fault(format_args!(
+                    "channel {token}: delivery {tag}, of a get that was given up, was not given back"
+                ));
+            }
         }
     }
 
@@ -395,6 +442,7 @@ impl Channel {
                     Open {
                         ack: !desk.random.chance(manners.nack),
                         forgotten,
+                        len: publish.body.len(),
                         publish: publish.returns().then_some(publish),
                     },
                 );
@@ -403,6 +451,7 @@ impl Channel {
                     truth.publishes.push(known);
                     truth.forgot |= forgotten;
                 });
+                self.check_in_flight(desk);
                 // Some come back at once, others right before their confirm.
                 if desk.random.chance(500) {
                     self.return_through(seq, desk);
@@ -410,6 +459,29 @@ impl Channel {
                 let after = desk.random.millis(manners.confirm);
                 desk.later(after, Job::Confirm(self.number, self.at));
             }
+        }
+    }
+
+    /// The client keeps to what was set for the channel. What it gave up waiting for keeps its place; its bytes it may
+    /// use anew.
+    fn check_in_flight(&self, desk: &Desk) {
+        let Mode::Confirm { open, .. } = &self.mode else {
+            return;
+        };
+        let token = self.with_truth(desk, |truth| truth.token);
+        let bounds = token.and_then(|token| desk.world.log().bounds.get(&token).copied());
+        let Some((most, most_bytes)) = bounds else {
+            return;
+        };
+        let lens = open.values().map(|open| open.len);
+        let bytes: usize = lens.clone().sum();
+        // One that is larger than the bound goes when no other bytes are in flight.
+        let together = lens.filter(|len| *len > 0).count() > 1;
+        if open.len() > most || (desk.world.plan.calm && together && bytes > most_bytes) {
+            let count = open.len();
+            desk.fault(format_args!(
+                "channel {token:?}: {count} publishes of {bytes} bytes are not confirmed, where {most} of {most_bytes} may be"
+            ));
         }
     }
 
@@ -530,6 +602,7 @@ impl Channel {
 
     fn answer(&mut self, method: Method<'static>, desk: &mut Desk) {
         if is_answered(&method) {
+            self.check_no_get_kept(desk);
             if desk.random.chance(desk.world.plan.broker.forget) {
                 desk.world.saw("request forgotten");
                 return self.with_truth(desk, |truth| truth.forgot = true);
@@ -759,9 +832,8 @@ impl Channel {
         let delivery_tag = self.last_tag;
         self.deliver_message(tag, delivery_tag, &message, no_ack, desk);
         if !no_ack {
-            let consumer = Some(tag.to_owned());
-            self.unacked
-                .insert(delivery_tag, Unacked { consumer, message });
+            let from = From::Consumer(tag.to_owned());
+            self.unacked.insert(delivery_tag, Unacked { from, message });
         }
         if desk.random.chance(desk.world.plan.broker.cancel) {
             desk.world.saw("consumer cancelled by the broker");
@@ -815,6 +887,7 @@ impl Channel {
             no_ack,
             at: desk.now,
             settled: None,
+            in_transaction: false,
         };
         self.with_truth(desk, |truth| {
             truth.deliveries.insert(delivery_tag, delivery);
@@ -842,9 +915,9 @@ impl Channel {
         let body = body(message.id, message.len);
         desk.send_content(self.number, &ok, &Properties::EMPTY, &body);
         if !get.no_ack {
-            let consumer = None;
-            self.unacked
-                .insert(delivery_tag, Unacked { consumer, message });
+            let passed = false;
+            let from = From::Get { number, passed };
+            self.unacked.insert(delivery_tag, Unacked { from, message });
         }
     }
 
@@ -870,7 +943,10 @@ impl Channel {
                 continue;
             };
             match &mut self.mode {
-                Mode::Tx { settled, .. } => settled.push((tag, unacked, how)),
+                Mode::Tx { settled, .. } => {
+                    settled.push((tag, unacked, how));
+                    self.with_truth(desk, |truth| truth.settled_in_transaction(tag));
+                }
                 Mode::Plain | Mode::Confirm { .. } => {
                     let done = match desk.lies(Lie::Settling) {
                         true => Settle::Reject { requeue: true },
@@ -894,7 +970,7 @@ impl Channel {
     }
 
     fn release(&mut self, unacked: &Unacked) {
-        let consumer = unacked.consumer.as_ref();
+        let consumer = unacked.from.consumer();
         if let Some(consumer) = consumer.and_then(|tag| self.consumers.get_mut(tag)) {
             // A consumer of the same tag as an earlier one did not get the earlier one's messages.
             consumer.unacked = consumer.unacked.saturating_sub(1);
@@ -903,7 +979,7 @@ impl Channel {
 
     fn requeue(&mut self, unacked: Unacked) {
         self.release(&unacked);
-        let consumer = unacked.consumer.as_ref();
+        let consumer = unacked.from.consumer();
         if let Some(consumer) = consumer.and_then(|tag| self.consumers.get_mut(tag)) {
             consumer.again.push_back(Message {
                 redelivered: true,
@@ -914,6 +990,12 @@ impl Channel {
 }
 
 impl ChannelTruth {
+    fn settled_in_transaction(&mut self, tag: u64) {
+        if let Some(delivery) = self.deliveries.get_mut(&tag) {
+            delivery.in_transaction = true;
+        }
+    }
+
     fn settled(&mut self, tag: u64, how: Settle) {
         if let Some(delivery) = self.deliveries.get_mut(&tag) {
             delivery.settled = Some(how);

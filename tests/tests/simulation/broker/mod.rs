@@ -29,7 +29,7 @@ use super::plan::{End as HowItEnds, Lie, Stop};
 use super::random::Random;
 use super::world::World;
 
-pub(crate) use self::content::{body, number_of};
+pub(crate) use self::content::{body, finds_no_queue, number_of};
 
 /// How long a broker waits for the client to end the stream.
 const PATIENCE: Duration = Duration::from_secs(3);

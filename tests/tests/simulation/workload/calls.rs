@@ -114,7 +114,11 @@ async fn get(actor: &mut Actor, channel: &Methods, who: Who, number: u64) {
     let got = match actor.risky(what, bound, call).await {
         Some(Ok(got)) => got,
         Some(Err(error)) => return who.explain_error(&world, "get", &error),
-        None => return,
+        None => {
+            let token = who.token.unwrap_or_default();
+            world.log().given_up.insert((token, number));
+            return;
+        }
     };
     let (empty, expected_empty) = (got.is_none(), number.is_multiple_of(3));
     if empty != expected_empty {

@@ -29,6 +29,8 @@ struct Bounds {
     in_flight: usize,
     bytes: usize,
     tagged: bool,
+    /// Nobody waits for what is open when the publishers are done.
+    careless: bool,
 }
 
 /// Uses the channel in confirm mode until it is closed.
@@ -40,7 +42,11 @@ pub(super) async fn run(actor: &mut Actor, channel: Channel, who: Who) {
         in_flight: actor.random.pick(&[1, 1, 2, 5, 1000]),
         bytes: actor.random.pick(&[100, 20_000, 64 << 20]),
         tagged: actor.random.chance(200),
+        careless: actor.random.chance(200),
     };
+    let hasty = actor.random.chance(100);
+    let most = (bounds.in_flight, bounds.bytes);
+    world.log().bounds.insert(token, most);
     let options = ConfirmOptions::default()
         .max_in_flight(bounds.in_flight)
         .max_bytes(bounds.bytes)
@@ -72,18 +78,30 @@ pub(super) async fn run(actor: &mut Actor, channel: Channel, who: Who) {
         let returns = channel.returns();
         part.spawn(async move |actor| read_returns(actor, returns, who).await)
     });
+    if hasty {
+        // The others are still at it.
+        actor.pause(60).await;
+        close(actor, &channel, who).await;
+    }
     for task in tasks {
         let _ = task.await;
     }
-    finish(actor, channel, who).await;
+    if !hasty && !bounds.careless {
+        all_settled(actor, &channel, who).await;
+        read_all_returns(actor, &channel, who);
+    }
+    if !hasty {
+        close(actor, &channel, who).await;
+    }
+    drop(channel);
     if let Some(reader) = reader {
-        // It holds the channel; what became of it is in `finish`.
+        // It holds the channel; what became of that is known.
         let _ = reader.await;
     }
 }
 
-/// Waits for what is left, and closes the channel in one way or another.
-async fn finish(actor: &mut Actor, channel: ConfirmChannel, who: Who) {
+/// Waits for what is left.
+async fn all_settled(actor: &mut Actor, channel: &ConfirmChannel, who: Who) {
     let world = actor.world.clone();
     let plan = world.plan.clone();
     let Some(token) = who.token else { return };
@@ -116,6 +134,31 @@ async fn finish(actor: &mut Actor, channel: ConfirmChannel, who: Who) {
             format_args!("all publishes are settled, and something is in flight: {status:?}"),
         );
     }
+}
+
+/// When all is settled, what came back and belongs to no confirm is there.
+fn read_all_returns(actor: &Actor, channel: &ConfirmChannel, who: Who) {
+    let world = &actor.world;
+    let Some(token) = who.token else { return };
+    // What has timed out may come back later.
+    if channel.closed().is_some() || !world.plan.calm {
+        return;
+    }
+    let mut returns = channel.returns();
+    while let Some(Some(next)) = returns.next().now_or_never() {
+        match next {
+            Ok(returned) => returned_unclaimed(actor, &returned, who),
+            Err(missed) => who.fault(world, format_args!("{missed}")),
+        }
+    }
+    world.log().returns_read.insert(token);
+}
+
+/// Closes the channel in one way or another, or leaves that to the drop of its last handle.
+async fn close(actor: &mut Actor, channel: &ConfirmChannel, who: Who) {
+    let world = actor.world.clone();
+    let plan = &world.plan;
+    let Some(token) = who.token else { return };
     world.log().closing.insert(token);
     let what = format!("{}: close channel {token}", who.connection);
     match actor.random.between(0, 3) {
@@ -183,7 +226,13 @@ async fn publish(mut actor: Actor, channel: ConfirmChannel, who: Who, bounds: Bo
             // The same once more, or anew.
             0..=13 => {
                 let (publication, id) = match last.take() {
-                    Some(last) if actor.random.chance(150) => last,
+                    Some((mut same, id)) if actor.random.chance(200) => {
+                        if actor.random.chance(300) {
+                            // To where it was not sent before, perhaps.
+                            same.routing_key = route(actor);
+                        }
+                        (same, id)
+                    }
                     _ => new_message(actor),
                 };
                 last = Some((publication.clone(), id));
@@ -219,7 +268,10 @@ async fn publish(mut actor: Actor, channel: ConfirmChannel, who: Who, bounds: Bo
         }
     }
     for one in pending {
-        settle(actor, one, who).await;
+        match bounds.careless {
+            true => dropped(actor, one, who),
+            false => settle(actor, one, who).await,
+        }
     }
 }
 
@@ -241,9 +293,7 @@ fn new_message(actor: &mut Actor) -> (Publication, Option<u64>) {
     let mut routing_key = ShortStr::from_static("queue");
     if actor.random.chance(350) {
         message = message.mandatory();
-        if actor.random.chance(700) {
-            routing_key = ShortStr::from_static("nowhere");
-        }
+        routing_key = route(actor);
     }
     let publication = Publication {
         exchange: ShortStr::from_static("e"),
@@ -251,6 +301,14 @@ fn new_message(actor: &mut Actor) -> (Publication, Option<u64>) {
         message,
     };
     (publication, (len > 0).then_some(id))
+}
+
+/// To a queue, or more often to none.
+fn route(actor: &mut Actor) -> ShortStr<'static> {
+    ShortStr::from_static(match actor.random.chance(700) {
+        true => "nowhere",
+        false => "queue",
+    })
 }
 
 /// Publishes one way or another.

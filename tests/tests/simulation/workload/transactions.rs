@@ -6,10 +6,11 @@ use amqp_client::codec::ShortStr;
 use amqp_client::error::{CommitError, UsageError};
 use amqp_client::proto::Settle;
 use amqp_client::{Acker, Channel, Message, Publication, Returned, TxChannel};
+use tokio::task::JoinHandle;
 
 use super::actor::Actor;
 use super::{calls, confirms};
-use crate::broker::{body, number_of};
+use crate::broker::{body, finds_no_queue, number_of};
 use crate::explain::Who;
 use crate::log::{PublishEnd, Published, Transacted, TxEnd};
 
@@ -56,7 +57,9 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
                 continue;
             }
             2 | 3 => {
-                ackers.extend(get(actor, channel, who).await);
+                let acker = get(actor, channel, who).await;
+                // It is a part of the transaction.
+                ackers.extend(acker.filter(|acker| ack(actor, acker, who)));
                 continue;
             }
             _ => {}
@@ -80,7 +83,7 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
         let end = match actor.risky(what, bound, publishing).await {
             Some(Ok(())) => {
                 ids.push(id);
-                if mandatory {
+                if mandatory && finds_no_queue(routing_key.as_bytes(), Some(id)) {
                     unroutable.push(id);
                 }
                 PublishEnd::Unconfirmed
@@ -98,6 +101,7 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
             end,
         });
     }
+    let late = late_ack(actor, channel, who).await;
     let bound = world.plan.deadlines.rpc;
     let end = if actor.random.chance(700) {
         let what = format!("{}: commit on {token}", who.connection);
@@ -150,6 +154,12 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
         check_acker(actor, &acker, &end, who);
     }
     let goes_on = matches!(end, TxEnd::Committed { .. } | TxEnd::RolledBack { .. });
+    if let Some((tag, task)) = late {
+        let _ = task.await;
+        if !goes_on {
+            world.log().held_for_ever.insert((token, tag));
+        }
+    }
     world.log().transactions.push(Transacted {
         token,
         ids,
@@ -159,7 +169,27 @@ async fn transaction(actor: &mut Actor, channel: &mut TxChannel, who: Who) -> bo
     goes_on
 }
 
-/// Gets a message and acks it, as a part of the transaction.
+/// Somebody who acks a message while a commit or rollback waits for its answer: the ack must wait too. Its tag, and the
+/// task.
+async fn late_ack(
+    actor: &mut Actor,
+    channel: &TxChannel,
+    who: Who,
+) -> Option<(u64, JoinHandle<()>)> {
+    if !actor.random.chance(300) {
+        return None;
+    }
+    let acker = get(actor, channel, who).await?;
+    let tag = acker.tag().number();
+    let part = actor.part("late acker".to_owned());
+    let task = part.spawn(async move |mut actor: Actor| {
+        actor.pause(8).await;
+        ack(&actor, &acker, who);
+    });
+    Some((tag, task))
+}
+
+/// Gets a message.
 async fn get(actor: &mut Actor, channel: &TxChannel, who: Who) -> Option<Acker> {
     let world = actor.world.clone();
     // Of a queue that is not empty.
@@ -168,10 +198,7 @@ async fn get(actor: &mut Actor, channel: &TxChannel, who: Who) -> Option<Acker> 
     let bound = world.plan.deadlines.rpc;
     let call = channel.get(format!("queue-{number}"), false);
     match actor.risky(what, bound, call).await? {
-        Ok(Some(got)) => {
-            let acker = got.delivery.acker();
-            ack(actor, &acker, who).then_some(acker)
-        }
+        Ok(Some(got)) => Some(got.delivery.acker()),
         Ok(None) => {
             who.fault(&world, format_args!("another's reply to get {number}"));
             None
