@@ -42,6 +42,8 @@ pub enum Level {
     /// An extension, or a promise, of RabbitMQ.
     #[serde(rename = "rabbitmq")]
     RabbitMq,
+    /// The specification is silent: what the broker does is observed. It must answer at all.
+    Silent,
 }
 
 impl fmt::Display for Level {
@@ -50,6 +52,7 @@ impl fmt::Display for Level {
             Self::Must => "must",
             Self::Should => "should",
             Self::RabbitMq => "RabbitMQ",
+            Self::Silent => "silent",
         })
     }
 }
@@ -116,6 +119,11 @@ impl Builder {
     /// A recommendation.
     pub fn should(self, source: Source, rule: &'static str) -> Self {
         self.rule(Level::Should, source, rule)
+    }
+
+    /// Where the specification is silent: what it does not say.
+    pub fn silent(self, source: Source, question: &'static str) -> Self {
+        self.rule(Level::Silent, source, question)
     }
 
     /// An extension or a promise of RabbitMQ.

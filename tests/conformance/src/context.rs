@@ -103,6 +103,8 @@ impl Context {
     /// is for; it is part of the name.
     pub fn name(&self, what: &str) -> ShortStr<'static> {
         self.names.set(self.names.get() + 1);
+        // Names have no spaces: domains exchange-name and queue-name.
+        let what = what.replace(' ', "-");
         let name = format!("{}.{}.{what}", self.prefix, self.names.get());
         ShortStr::try_from(name).unwrap_or_default()
     }

@@ -66,7 +66,9 @@ impl Verdict {
                 (FailureKind::NotStrict, _) | (FailureKind::Broken, Level::Should) => {
                     Self::NonStrict
                 }
-                (FailureKind::Broken, Level::Must | Level::RabbitMq) => Self::Failed,
+                (FailureKind::Broken, Level::Must | Level::RabbitMq | Level::Silent) => {
+                    Self::Failed
+                }
             },
         }
     }

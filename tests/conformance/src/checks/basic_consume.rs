@@ -212,7 +212,7 @@ fn refusals() -> Vec<Check> {
             }),
         check("basic.consume/tag-in-use-refused")
             .must(
-                Spec("basic.consume.consumer-tag rule unique"),
+                Spec("basic.consume.consumer-tag rule 01"),
                 "a tag that another consumer of the channel has is an error of the connection: 530",
             )
             .sends("basic.consume twice with the same tag")

@@ -291,7 +291,7 @@ fn declare() -> Vec<Check> {
     checks.extend(TYPES.iter().map(|(name, kind)| {
         check(name)
             .must(
-                Spec("exchange rule required-types, recommended-types"),
+                Spec("exchange rule required-types"),
                 "direct and fanout exchanges can be declared, topic and headers should be",
             )
             .sends("exchange.declare of the type, durable and transient")

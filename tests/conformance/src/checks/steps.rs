@@ -29,14 +29,26 @@ pub(super) async fn tune_ok_sent(cx: &Context) -> Result<Connection, Failure> {
     Ok(client)
 }
 
-/// A connection opened with this tune-ok.
+/// A connection opened with this tune-ok, less where the server proposes less.
 pub(super) async fn open_with(
     cx: &Context,
-    tune_ok: connection::TuneOk,
+    wish: connection::TuneOk,
 ) -> Result<Connection, Failure> {
-    let mut login = cx.login();
-    login.tune_ok = Some(tune_ok);
-    cx.open_as(&login).await
+    let (mut client, tune) = tuned(cx).await?;
+    let tune_ok = connection::TuneOk {
+        channel_max: match tune.channel_max {
+            0 => wish.channel_max,
+            limit => wish.channel_max.min(limit),
+        },
+        frame_max: match tune.frame_max {
+            0 => wish.frame_max,
+            limit => wish.frame_max.min(limit),
+        },
+        heartbeat: wish.heartbeat,
+    };
+    client.send_tune_ok(tune, Some(tune_ok)).await?;
+    client.open_vhost(&cx.login().vhost).await?;
+    Ok(client)
 }
 
 /// The stream must end, with nothing before its end.

@@ -98,9 +98,7 @@ fn deliveries() -> Vec<WrongBroker> {
             rewrites(|it: &mut basic::GetOk<'static>| it.redelivered = false),
         )
         .caught_by([
-            "basic.reject/requeues",
             "basic.nack/multiple-requeued",
-            "basic.get/says-where-from",
             "basic.recover-async/not-answered",
         ]),
         wrong(
@@ -108,6 +106,7 @@ fn deliveries() -> Vec<WrongBroker> {
             rewrites(|it: &mut basic::Deliver<'static>| it.redelivered = false),
         )
         .caught_by([
+            "basic.deliver/says-that-it-comes-again",
             "basic.ack/unacked-come-back-when-the-channel-closes",
             "basic.ack/unacked-come-back-when-the-connection-goes",
             "basic.recover/requeues-and-delivers-again",

@@ -37,7 +37,7 @@ pub(crate) fn brokers() -> Vec<WrongBroker> {
         .caught_by(["connection.tune/heartbeat-above-proposal-accepted"]),
         wrong(
             "connection.tune/counts-channels-from-0",
-            ends_at(|frame| frame.channel == 5 && typed::<channel::Open<'static>>(frame).is_some()),
+            ends_at(|frame| frame.channel == 2 && typed::<channel::Open<'static>>(frame).is_some()),
         )
         .caught_by(["connection.tune/channel-max-itself-opens"]),
         wrong(
