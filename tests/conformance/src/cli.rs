@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::cell::Cell;
-use std::convert::Infallible;
+use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,15 +17,17 @@ use crate::checks;
 use crate::control::Control;
 use crate::preflight::preflight;
 use crate::profile::Profile;
-use crate::report::{self, Report};
-use crate::runner::{self, Options};
-use crate::target::Target;
+use crate::report::{self, CheckResult, Report};
+use crate::runner::{self, BROKER_GONE, Options};
+use crate::target::{Target, TargetError};
 use crate::verdict::Verdict;
 
 /// Holds an AMQP 0-9-1 broker against the specification.
 ///
-/// Exit status: 0 if every check passed, or deviates as the profile knows; 1 if not; 2 for wrong arguments; 3 if there is
-/// no broker to check: nobody listens, something else does, or the user is refused.
+/// Exit status: 0 if every check passed, or deviates as the profile knows; 1 if not, or if the run was interrupted; 2 for
+/// wrong arguments and files that cannot be read or written; 3 if there is no broker to check (nobody listens, something
+/// else does, the user is refused), or it went away for good. Ctrl-C and SIGTERM let the checks that run clean up after
+/// themselves; a second one ends at once.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
@@ -73,7 +75,7 @@ struct RunArguments {
     /// No checks whose names match one of these.
     #[arg(long, value_name = "GLOB", num_args = 1..)]
     exclude: Vec<Glob>,
-    /// Lists the checks and runs none.
+    /// Lists the checks, with those that hurt marked, and runs none.
     #[arg(long)]
     list: bool,
     /// What the specification recommends counts too, and so does what the broker says it does not do.
@@ -90,7 +92,7 @@ struct RunArguments {
     #[arg(long, value_name = "PROGRAM")]
     control: Option<String>,
     /// How many checks run side by side.
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = jobs)]
     jobs: usize,
     /// Multiplies every deadline, for brokers that are slow or far away.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
@@ -101,12 +103,20 @@ struct RunArguments {
     /// Writes the results as JUnit's XML.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Writes all that was sent and received, a file for each check. Of failures it is shown anyway.
+    /// Writes all that was sent and received, a file for each check: DIRECTORY/group/name.txt. Of failures it is shown
+    /// anyway.
     #[arg(long, value_name = "DIRECTORY")]
     transcripts: Option<PathBuf>,
     /// Shows each deviation too, not only what fails.
     #[arg(long)]
     verbose: bool,
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(jobs) if (1..=1000).contains(&jobs) => Ok(jobs),
+        _ => Err("a number from 1 to 1000".to_owned()),
+    }
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -116,46 +126,92 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Wrong arguments.
+/// Wrong arguments, or files that cannot be read or written.
 const USAGE: u8 = 2;
 /// No broker to check.
 const UNFIT: u8 = 3;
 
-/// Does what the arguments say, and writes to `out` what people want to know. `control` is the operator where the
-/// arguments name none.
-///
-/// # Errors
-/// `out` or a file cannot be written, or a file of results cannot be read.
-pub async fn main(
-    arguments: Arguments,
-    control: Option<Control>,
-    out: &mut impl Write,
-) -> io::Result<ExitCode> {
-    match arguments.command {
-        None => check(&arguments.run, control, out).await,
-        Some(Command::Matrix { results, output }) => {
-            let reports: Vec<Report> = results
-                .iter()
-                .map(|it| read(it))
-                .collect::<Result<_, _>>()?;
-            std::fs::write(output, report::matrix(&reports))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Some(Command::Document { output }) => {
-            let document = report::document(&checks::all()).map_err(io::Error::other)?;
-            match output {
-                Some(path) => std::fs::write(path, document)?,
-                None => write!(out, "{document}")?,
-            }
-            Ok(ExitCode::SUCCESS)
+/// What is said on standard error instead of a report, with the exit status that goes with it.
+struct Complaint {
+    status: ExitCode,
+    text: String,
+}
+
+impl Complaint {
+    fn usage(text: impl std::fmt::Display) -> Self {
+        Self::new(USAGE, text)
+    }
+
+    fn unfit(text: impl std::fmt::Display) -> Self {
+        Self::new(UNFIT, text)
+    }
+
+    /// What cannot be done with a file.
+    fn file(path: &Path, error: impl std::fmt::Display) -> Self {
+        Self::usage(format_args!("{}: {error}", path.display()))
+    }
+
+    fn new(status: u8, text: impl std::fmt::Display) -> Self {
+        Self {
+            status: status.into(),
+            text: text.to_string(),
         }
     }
 }
 
-fn read(path: &Path) -> io::Result<Report> {
-    let text = std::fs::read(path);
-    text.and_then(|text| Ok(serde_json::from_slice(&text)?))
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+/// The output cannot be written.
+impl From<io::Error> for Complaint {
+    fn from(error: io::Error) -> Self {
+        Self::new(1, format_args!("the report cannot be written: {error}"))
+    }
+}
+
+/// Does what the arguments say, writes to `out` what people want to know, and to standard error why it cannot. `control`
+/// is the operator where the arguments name none.
+pub async fn main(
+    arguments: Arguments,
+    control: Option<Control>,
+    out: &mut impl Write,
+) -> ExitCode {
+    let done = match arguments.command {
+        None => check(&arguments.run, control, out).await,
+        Some(Command::Matrix { results, output }) => matrix(&results, &output),
+        Some(Command::Document { output }) => document(output.as_deref(), out),
+    };
+    done.unwrap_or_else(|complaint| {
+        eprintln!("error: {}", complaint.text);
+        complaint.status
+    })
+}
+
+fn matrix(results: &[PathBuf], output: &Path) -> Result<ExitCode, Complaint> {
+    let reports: Vec<Report> = results
+        .iter()
+        .map(|it| read(it))
+        .collect::<Result<_, _>>()?;
+    write(output, report::matrix(&reports))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn document(output: Option<&Path>, out: &mut impl Write) -> Result<ExitCode, Complaint> {
+    let document = report::document(&checks::all()).map_err(Complaint::usage)?;
+    match output {
+        Some(path) => write(path, document)?,
+        None => write!(out, "{document}")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<Report, Complaint> {
+    let text = std::fs::read(path).map_err(|error| Complaint::file(path, error))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let error = format!("not a report that --json has written: {error}");
+        Complaint::file(path, error)
+    })
+}
+
+fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Complaint> {
+    std::fs::write(path, content).map_err(|error| Complaint::file(path, error))
 }
 
 /// Checks a broker.
@@ -163,37 +219,37 @@ async fn check(
     arguments: &RunArguments,
     control: Option<Control>,
     out: &mut impl Write,
-) -> io::Result<ExitCode> {
+) -> Result<ExitCode, Complaint> {
     let all = checks::all();
-    let plan = match Plan::new(arguments, &all) {
-        Ok(plan) => plan,
-        Err(error) => {
-            writeln!(out, "error: {error}")?;
-            return Ok(ExitCode::from(USAGE));
-        }
-    };
-    let checks: Vec<Rc<Check>> = all
+    let plan = Plan::new(arguments, &all)?;
+    let (checks, left_out): (Vec<Check>, Vec<Check>) = all
         .into_iter()
         .filter(|check| plan.wants(check.name))
-        .map(Rc::new)
-        .collect();
-    if checks.is_empty() {
-        writeln!(out, "error: no check has such a name")?;
-        return Ok(ExitCode::from(USAGE));
+        .partition(|check| arguments.list || arguments.hurt || !check.hurts);
+    if checks.is_empty() && left_out.is_empty() {
+        return Err(Complaint::usage("no check is left"));
     }
     if arguments.list {
         for check in checks {
-            writeln!(out, "{:<70} {:<8} {}", check.name, check.level, check.rule)?;
+            let hurts = if check.hurts { "hurts" } else { "" };
+            let (name, level, rule) = (check.name, check.level, check.rule);
+            writeln!(out, "{name:<70} {level:<8} {hurts:<5} {rule}")?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let broker = match preflight(&plan.target, arguments.timeout_factor).await {
-        Ok(broker) => broker,
-        Err(unfit) => {
-            writeln!(out, "{} cannot be checked: {unfit}", plan.target)?;
-            return Ok(ExitCode::from(UNFIT));
-        }
-    };
+    if checks.is_empty() {
+        return Err(Complaint::usage(
+            "all these checks hurt a broker which others use: --hurt runs them",
+        ));
+    }
+    let target = Target::parse(&arguments.url).map_err(|error| match error {
+        TargetError::Host { .. } => Complaint::unfit(error),
+        error => Complaint::usage(error),
+    })?;
+    prepare_files(arguments, &checks)?;
+    let broker = preflight(&target, arguments.timeout_factor)
+        .await
+        .map_err(|unfit| Complaint::unfit(format_args!("{target} cannot be checked: {unfit}")))?;
     let options = Options {
         jobs: arguments.jobs,
         timeout_factor: arguments.timeout_factor,
@@ -202,32 +258,54 @@ async fn check(
         control: arguments.control.clone().map(Control::program).or(control),
         ..Options::default()
     };
-    let report = run(arguments, &plan, checks, broker.name, &options).await;
+    let checks = checks.into_iter().map(Rc::new).collect();
+    let report = run(arguments, &plan, &target, checks, broker.name, &options).await?;
+    print(arguments, &report, left_out.len(), out)?;
     write_files(arguments, &report)?;
-    print(arguments, &report, out)?;
-    if options.interrupted.get() {
-        writeln!(out, "interrupted: not all checks were run")?;
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(match report.failures().next() {
-        None => ExitCode::SUCCESS,
-        Some(_) => ExitCode::FAILURE,
-    })
+    Ok(status(&report))
 }
 
-fn write_files(arguments: &RunArguments, report: &Report) -> io::Result<()> {
+fn status(report: &Report) -> ExitCode {
+    let gone = |it: &CheckResult| it.found.as_deref() == Some(BROKER_GONE);
+    if report.not_run().any(gone) {
+        return ExitCode::from(UNFIT);
+    }
+    match report.failures().next() {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Whether the files can be written is known before the run, not after it.
+fn prepare_files(arguments: &RunArguments, checks: &[Check]) -> Result<(), Complaint> {
+    for path in [&arguments.json, &arguments.junit].into_iter().flatten() {
+        // What an earlier run wrote stays until there is something new.
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(|error| Complaint::file(path, error))?;
+    }
+    if let Some(directory) = &arguments.transcripts {
+        for check in checks {
+            let path = directory.join(check.group());
+            std::fs::create_dir_all(&path).map_err(|error| Complaint::file(&path, error))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_files(arguments: &RunArguments, report: &Report) -> Result<(), Complaint> {
     if let Some(path) = &arguments.json {
-        std::fs::write(path, serde_json::to_vec_pretty(report)?)?;
+        let json = serde_json::to_vec_pretty(report);
+        write(path, json.map_err(|error| Complaint::file(path, error))?)?;
     }
     if let Some(path) = &arguments.junit {
-        std::fs::write(path, report::junit(report).map_err(io::Error::other)?)?;
+        let xml = report::junit(report);
+        write(path, xml.map_err(|error| Complaint::file(path, error))?)?;
     }
     if let Some(directory) = &arguments.transcripts {
         for result in &report.results {
             let chopped = if result.chopped { ".chopped" } else { "" };
             let path = directory.join(format!("{}{chopped}.txt", result.check));
-            std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
-            std::fs::write(path, report::failure(result))?;
+            write(&path, report::failure(result))?;
         }
     }
     Ok(())
@@ -235,20 +313,21 @@ fn write_files(arguments: &RunArguments, report: &Report) -> io::Result<()> {
 
 /// The arguments, checked.
 struct Plan {
-    target: Target,
     profile: Option<Profile>,
     filter: GlobSet,
     exclude: GlobSet,
 }
 
 impl Plan {
-    fn new(arguments: &RunArguments, checks: &[Check]) -> Result<Self, Box<dyn std::error::Error>> {
+    fn new(arguments: &RunArguments, checks: &[Check]) -> Result<Self, Complaint> {
         let profile = arguments.profile.as_deref();
         Ok(Self {
-            target: Target::parse(&arguments.url)?,
-            profile: profile.map(|it| Profile::load(it, checks)).transpose()?,
-            filter: globs(&arguments.filter)?,
-            exclude: globs(&arguments.exclude)?,
+            profile: profile
+                .map(|it| Profile::load(it, checks))
+                .transpose()
+                .map_err(Complaint::usage)?,
+            filter: globs(&arguments.filter, checks)?,
+            exclude: globs(&arguments.exclude, checks)?,
         })
     }
 
@@ -257,53 +336,84 @@ impl Plan {
     }
 }
 
-fn globs(globs: &[Glob]) -> Result<GlobSet, globset::Error> {
+/// Each of them has to match a check: a name that is spelt wrong is not passed over.
+fn globs(globs: &[Glob], checks: &[Check]) -> Result<GlobSet, Complaint> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
+        let matcher = glob.compile_matcher();
+        if !checks.iter().any(|check| matcher.is_match(check.name)) {
+            return Err(Complaint::usage(format_args!(
+                "no check has such a name: {glob}"
+            )));
+        }
         set.add(glob.clone());
     }
-    set.build()
+    set.build().map_err(Complaint::usage)
 }
 
 async fn run(
     arguments: &RunArguments,
     plan: &Plan,
+    target: &Target,
     checks: Vec<Rc<Check>>,
     broker: String,
     options: &Options,
-) -> Report {
+) -> Result<Report, Complaint> {
     let count = runner::count(&checks, options);
     let bar = progress(count);
     let began = Instant::now();
     let profile = plan.profile.as_ref();
     let strict = arguments.strict;
-    let run = runner::run(checks, &plan.target, profile, options, |result| {
+    let run = runner::run(checks, target, profile, options, |result| {
         if result.verdict.fails(strict) {
             bar.println(format!("{}: {}", result.verdict, result.check));
         }
         bar.inc(1);
     });
     let results = tokio::select! {
-        results = run => results,
-        never = interrupt(&options.interrupted) => match never {},
+        results = run => Ok(results),
+        error = interrupt(&options.interrupted) => Err(error),
     };
     bar.finish_and_clear();
-    Report {
+    let results = results?;
+    Ok(Report {
         broker,
-        target: plan.target.to_string(),
+        target: target.to_string(),
         profile: arguments.profile.clone(),
         strict,
         seconds: began.elapsed().as_secs_f64(),
         results,
+    })
+}
+
+/// Begins no further check once the user asks for the end: those that run clean up after themselves. Whoever asks again
+/// does not want to wait for that.
+async fn interrupt(interrupted: &Cell<bool>) -> Complaint {
+    if let Err(error) = asked_for_the_end().await {
+        eprintln!("Ctrl-C will not be heard: {error}");
+        return std::future::pending().await;
+    }
+    interrupted.set(true);
+    eprintln!("interrupted: what runs cleans up; once more to end at once");
+    match asked_for_the_end().await {
+        Ok(()) => Complaint::new(1, "interrupted twice: not everything was cleaned up"),
+        Err(_) => std::future::pending().await,
     }
 }
 
-/// Begins no further check once the user asks for the end: those that run clean up after themselves.
-async fn interrupt(interrupted: &Cell<bool>) -> Infallible {
-    if tokio::signal::ctrl_c().await.is_ok() {
-        interrupted.set(true);
+/// Ctrl-C, or SIGTERM.
+async fn asked_for_the_end() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            pressed = tokio::signal::ctrl_c() => pressed,
+            _ = terminate.recv() => Ok(()),
+        }
     }
-    std::future::pending().await
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
 }
 
 /// On a terminal alone.
@@ -316,14 +426,30 @@ fn progress(checks: usize) -> ProgressBar {
     ProgressBar::new(checks as u64).with_style(style)
 }
 
-fn print(arguments: &RunArguments, report: &Report, out: &mut impl Write) -> io::Result<()> {
+fn print(
+    arguments: &RunArguments,
+    report: &Report,
+    left_out: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
     writeln!(out, "{} at {}\n", report.broker, report.target)?;
     writeln!(out, "{}\n", report::table(report))?;
-    let shown = |verdict: Verdict| {
-        verdict.fails(report.strict) || (arguments.verbose && verdict != Verdict::Passed)
+    let shown = |verdict: Verdict| match verdict {
+        Verdict::Passed | Verdict::NotRun => false,
+        verdict => arguments.verbose || verdict.fails(report.strict),
     };
     for result in report.results.iter().filter(|it| shown(it.verdict)) {
         writeln!(out, "{}", report::failure(result))?;
+    }
+    let not_run = report.not_run().count();
+    if let Some(why) = report.not_run().find_map(|it| it.found.as_deref()) {
+        writeln!(out, "not run: {not_run} checks, for this reason: {why}")?;
+    }
+    if left_out > 0 {
+        writeln!(
+            out,
+            "left out: {left_out} checks that hurt a broker which others use; --hurt runs them"
+        )?;
     }
     writeln!(out, "connections and channels ended: {}", report.closings())?;
     let profile = report
@@ -333,8 +459,8 @@ fn print(arguments: &RunArguments, report: &Report, out: &mut impl Write) -> io:
     writeln!(
         out,
         "{} checks in {:.1} s, profile {profile}: {} do not pass",
-        report.results.len(),
+        report.results.len() - not_run,
         report.seconds,
-        report.failures().count()
+        report.failures().count() - not_run
     )
 }

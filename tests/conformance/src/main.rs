@@ -6,6 +6,6 @@ use amqp_conformance::cli::{self, Arguments};
 use clap::Parser as _;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> std::io::Result<ExitCode> {
+async fn main() -> ExitCode {
     cli::main(Arguments::parse(), None, &mut std::io::stdout()).await
 }

@@ -22,6 +22,8 @@ pub enum Verdict {
     Unimplemented,
     /// A SHOULD is not kept.
     NonStrict,
+    /// Nothing is known: the broker went away before, or the user asked for the end.
+    NotRun,
     /// A rule is broken.
     Failed,
     /// The profile knows a deviation, but the broker passes, or deviates in another way.
@@ -30,12 +32,13 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, the best first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Passed,
         Self::Informational,
         Self::Deviation,
         Self::Unimplemented,
         Self::NonStrict,
+        Self::NotRun,
         Self::Failed,
         Self::StaleDeviation,
     ];
@@ -45,7 +48,7 @@ impl Verdict {
         match self {
             Self::Passed | Self::Informational | Self::Deviation => false,
             Self::Unimplemented | Self::NonStrict => strict,
-            Self::Failed | Self::StaleDeviation => true,
+            Self::NotRun | Self::Failed | Self::StaleDeviation => true,
         }
     }
 
@@ -82,6 +85,7 @@ impl fmt::Display for Verdict {
             Self::Deviation => "deviation",
             Self::Unimplemented => "unimplemented",
             Self::NonStrict => "non-strict",
+            Self::NotRun => "not run",
             Self::Failed => "failed",
             Self::StaleDeviation => "stale deviation",
         })

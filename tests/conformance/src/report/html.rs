@@ -43,7 +43,7 @@ td.number { text-align: right; }
 td a { color: inherit; }
 .passed, .informational { background: #d9f2d9; }
 .deviation { background: #fdf3cd; }
-.unimplemented, .non-strict { background: #fde0c4; }
+.unimplemented, .non-strict, .not-run { background: #fde0c4; }
 .failed, .stale-deviation { background: #f8c9c9; }
 section { display: none; }
 section:target { display: block; position: fixed; top: 0; right: 0; bottom: 0; width: min(60em, 90%);

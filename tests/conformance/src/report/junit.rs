@@ -30,6 +30,7 @@ pub fn junit(report: &Report) -> Result<String, quick_junit::SerializeError> {
 
 fn case(result: &CheckResult, strict: bool) -> TestCase {
     let mut status = match result.verdict {
+        Verdict::NotRun => TestCaseStatus::non_success(NonSuccessKind::Error),
         verdict if verdict.fails(strict) => TestCaseStatus::non_success(NonSuccessKind::Failure),
         Verdict::Passed | Verdict::Informational => TestCaseStatus::success(),
         _ => TestCaseStatus::skipped(),

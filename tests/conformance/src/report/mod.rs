@@ -116,6 +116,12 @@ impl Report {
             .filter(move |result| result.verdict.fails(strict))
     }
 
+    /// The checks that were not run; what is found says why.
+    pub fn not_run(&self) -> impl Iterator<Item = &CheckResult> {
+        let results = self.results.iter();
+        results.filter(|result| result.verdict == Verdict::NotRun)
+    }
+
     /// The groups, in the order of the checks.
     pub fn groups(&self) -> Vec<&str> {
         let mut groups = Vec::new();

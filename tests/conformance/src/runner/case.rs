@@ -30,6 +30,31 @@ pub(super) struct Case {
     pub(super) chop: bool,
 }
 
+impl Case {
+    /// What is known of a case that was not run, and why it was not.
+    pub(super) fn not_run(self, why: &str) -> CheckResult {
+        let check = &self.check;
+        CheckResult {
+            order: self.order,
+            check: check.name.to_owned(),
+            chopped: self.chop,
+            level: check.level,
+            source: check.source.to_string(),
+            rule: check.rule.to_owned(),
+            verdict: Verdict::NotRun,
+            expected: None,
+            found: Some(why.to_owned()),
+            detail: None,
+            observed: None,
+            reason: None,
+            instead: None,
+            endings: Vec::new(),
+            seconds: 0.0,
+            transcript: String::new(),
+        }
+    }
+}
+
 impl Run {
     /// Runs one check and cleans up after it.
     pub(super) fn case(&self, case: Case) -> impl Future<Output = Ran> + 'static {

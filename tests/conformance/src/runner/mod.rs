@@ -16,10 +16,17 @@ use crate::preflight;
 use crate::profile::Profile;
 use crate::report::CheckResult;
 use crate::target::Target;
+#[cfg(doc)]
+use crate::verdict::Verdict;
 
 use case::{Case, Ran};
 
 pub use case::{NOT_CLEANED_UP, PANIC};
+
+/// What is [found](CheckResult::found) of checks that were not run because the broker did not come back.
+pub const BROKER_GONE: &str = "the broker went away";
+/// What is [found](CheckResult::found) of checks that were not run because the user asked for the end.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// How checks are run.
 #[derive(Debug, Clone)]
@@ -34,9 +41,9 @@ pub struct Options {
     pub hurt: bool,
     /// Who does to the broker what no client can.
     pub control: Option<Control>,
-    /// How long a broker that has gone away may take to come back.
+    /// How long a broker that has gone away may take to come back, before `timeout_factor`.
     pub restart: Duration,
-    /// Once set, no further check is begun.
+    /// Once set, no further check is begun, and a broker that has gone away is not waited for.
     pub interrupted: Rc<Cell<bool>>,
 }
 
@@ -48,7 +55,7 @@ impl Default for Options {
             chop: false,
             hurt: false,
             control: None,
-            restart: Duration::from_secs(60),
+            restart: Duration::from_secs(15),
             interrupted: Rc::default(),
         }
     }
@@ -57,7 +64,13 @@ impl Default for Options {
 /// Runs the checks and returns what became of them, in their order; `done` is told of each as it ends.
 ///
 /// Checks that hurt run after all others, one at a time. When the broker goes away, those that ran at the time run again,
-/// one at a time and once it is back: whose doing it was shows then.
+/// one at a time and once it is back: whose doing it was shows then. When it does not come back within
+/// [`restart`](Options::restart), the run ends, and what was not run has the verdict [`Verdict::NotRun`].
+///
+/// There is an end to it whatever the broker does. A broker that falls silent for good is given up after the longest
+/// deadline of the checks that run (10 s each unless they say otherwise), 10 s to clean up, 5 s to see that it is gone, and
+/// `restart` with at most 5 s more to see that it is not back: 45 s. One that goes away again and again and always comes
+/// back costs each check at most twice that. `timeout_factor` multiplies all of these.
 pub async fn run(
     checks: Vec<Rc<Check>>,
     target: &Target,
@@ -77,15 +90,20 @@ pub async fn run(
         done(&result);
         results.push(result);
     };
-    let (hurting, others): (Vec<Case>, Vec<Case>) = cases(checks, options)
+    let (mut hurting, mut others): (VecDeque<Case>, VecDeque<Case>) = cases(checks, options)
         .into_iter()
         .partition(|case| case.check.hurts);
     let all = async {
-        run.all(others.into(), options.jobs.max(1), &mut finished)
+        run.all(&mut others, options.jobs.max(1), &mut finished)
             .await;
-        run.all(hurting.into(), 1, &mut finished).await;
+        run.all(&mut hurting, 1, &mut finished).await;
     };
     LocalSet::new().run_until(all).await;
+    let why = match run.gone.get() {
+        true => BROKER_GONE,
+        false => INTERRUPTED,
+    };
+    results.extend(others.into_iter().chain(hurting).map(|it| it.not_run(why)));
     results.sort_by_key(|result| result.order);
     results
 }
@@ -115,19 +133,25 @@ struct Run {
     id: String,
     target: Rc<Target>,
     options: Options,
-    /// The broker went away and has not come back: nobody waits for it any more.
+    /// The broker went away and has not come back: nothing is run any more.
     gone: Cell<bool>,
 }
 
 impl Run {
-    /// Runs all cases, `jobs` at once, whatever they do to the broker.
-    async fn all(&self, mut cases: VecDeque<Case>, jobs: usize, finished: &mut dyn FnMut(Ran)) {
-        while !cases.is_empty() && !self.options.interrupted.get() {
-            let suspects = self.until_lost(&mut cases, jobs, finished).await;
+    /// Runs cases, `jobs` at once, until there are no more or the run [ends early](Self::ends): the rest stays in `cases`.
+    async fn all(&self, cases: &mut VecDeque<Case>, jobs: usize, finished: &mut dyn FnMut(Ran)) {
+        while !cases.is_empty() && !self.ends() {
+            let suspects = self.until_lost(cases, jobs, finished).await;
+            let lost = !suspects.is_empty();
             for suspect in suspects {
-                self.wait_for_broker().await;
-                finished(self.case(suspect).await);
-                self.wait_for_broker().await;
+                finished(match self.broker_is_back().await {
+                    true => self.case(suspect.case).await,
+                    // There is no second time: what it found the first time counts.
+                    false => suspect,
+                });
+            }
+            if lost {
+                self.broker_is_back().await;
             }
         }
     }
@@ -138,13 +162,13 @@ impl Run {
         cases: &mut VecDeque<Case>,
         jobs: usize,
         finished: &mut dyn FnMut(Ran),
-    ) -> Vec<Case> {
+    ) -> Vec<Ran> {
         let mut running = JoinSet::new();
         let mut suspects = Vec::new();
         loop {
             while suspects.is_empty()
                 && running.len() < jobs
-                && !self.options.interrupted.get()
+                && !self.ends()
                 && let Some(case) = cases.pop_front()
             {
                 running.spawn_local(self.case(case));
@@ -152,10 +176,11 @@ impl Run {
             match running.join_next().await {
                 None => return suspects,
                 Some(Ok(ran)) => {
-                    let lost =
-                        ran.outcome.is_err() && (!suspects.is_empty() || !self.alive().await);
+                    let lost = ran.outcome.is_err()
+                        && !self.ends()
+                        && (!suspects.is_empty() || !self.alive().await);
                     match lost {
-                        true => suspects.push(ran.case),
+                        true => suspects.push(ran),
                         false => finished(ran),
                     }
                 }
@@ -165,20 +190,30 @@ impl Run {
         }
     }
 
-    /// Whether the broker is there.
-    async fn alive(&self) -> bool {
-        self.gone.get() || preflight::answers(&self.target, self.options.timeout_factor).await
+    /// Nothing more is begun.
+    fn ends(&self) -> bool {
+        self.gone.get() || self.options.interrupted.get()
     }
 
-    /// Waits until the broker is there again, if that takes no longer than a broker takes to restart.
-    async fn wait_for_broker(&self) {
-        let deadline = Instant::now() + self.options.restart;
-        while !self.alive().await {
+    /// Whether the broker is there.
+    async fn alive(&self) -> bool {
+        preflight::answers(&self.target, self.options.timeout_factor).await
+    }
+
+    /// Waits until the broker is there again, no longer than it may take to restart; not at all once the run ends.
+    async fn broker_is_back(&self) -> bool {
+        let restart = self.options.restart.mul_f64(self.options.timeout_factor);
+        let deadline = Instant::now() + restart;
+        while !self.ends() {
+            if self.alive().await {
+                return true;
+            }
             if Instant::now() >= deadline {
                 self.gone.set(true);
             }
             // Nobody tells when a port is open: it has to be asked for again and again.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+        false
     }
 }

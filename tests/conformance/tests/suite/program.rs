@@ -1,23 +1,31 @@
 //! The command line: exit statuses, lists, files.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use amqp_conformance::report::Report;
 use amqp_conformance::{Verdict, checks};
 use amqp_tests::{Broker, Version};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt as _, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
 
 async fn program(arguments: &[&str]) -> (i32, String) {
+    let (status, out, errors) = outputs(arguments).await;
+    (status, out + &errors)
+}
+
+/// Exit status, standard output and standard error.
+async fn outputs(arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_amqp-conformance"));
     let output: Output = command
         .args(arguments)
         .output()
         .await
         .expect("the program runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
-    (output.status.code().expect("it ends by itself"), text)
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let status = output.status.code().expect("it ends by itself");
+    (status, text(&output.stdout), text(&output.stderr))
 }
 
 #[tokio::test]
@@ -34,11 +42,43 @@ async fn wrong_arguments() {
             "rabbitmq-3.10, rabbitmq-4.0, rabbitmq-4.3",
         ),
         (&["--filter", "no.such/check"], "no check has such a name"),
+        (
+            &["--filter", "basic.get/*", "no.such/check"],
+            "no check has such a name: no.such/check",
+        ),
+        (
+            &["--exclude", "no.such/check"],
+            "no check has such a name: no.such/check",
+        ),
         (&["--timeout-factor", "0"], "a number from"),
+        (&["--jobs", "0"], "a number from"),
+        (
+            &["--json", "/no/such/file"],
+            "error: /no/such/file: No such",
+        ),
+        (
+            &["--junit", "/no/such/file"],
+            "error: /no/such/file: No such",
+        ),
+        (&["--transcripts", "/dev/null"], "error: /dev/null/"),
+        (
+            &["matrix", "/no/such/file"],
+            "error: /no/such/file: No such",
+        ),
+        (
+            &["matrix", "/dev/null"],
+            "error: /dev/null: not a report that --json has written",
+        ),
+        (
+            &["document", "-o", "/no/such/file"],
+            "error: /no/such/file: No such",
+        ),
         (&["--no-such-argument"], "unexpected argument"),
     ] {
-        let (status, text) = program(arguments).await;
+        let (status, out, text) = outputs(arguments).await;
         assert_eq!(status, 2, "{arguments:?}: {text}");
+        assert!(out.is_empty(), "{arguments:?}: {out}");
+        assert!(!text.contains("Error"), "{arguments:?}: {text}");
         assert!(text.contains(complaint), "{arguments:?}: {text}");
     }
 }
@@ -63,6 +103,123 @@ async fn no_broker() {
         text.contains("guest@127.0.0.1:1 / cannot be checked: no connection"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn no_host() {
+    let (status, text) = program(&["--url", "amqp://no-such-host.invalid"]).await;
+    assert_eq!(status, 3, "{text}");
+    assert!(
+        text.contains("no-such-host.invalid has no address"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn what_hurts_is_marked_and_told_when_left_out() {
+    let checks = checks::all();
+    let hurts = checks.iter().find(|it| it.hurts).expect("some hurt");
+    let (_, text) = program(&["--list", "--filter", hurts.name]).await;
+    assert!(text.contains(" hurts "), "{text}");
+    let (status, text) = program(&["--filter", hurts.name]).await;
+    assert_eq!(status, 2, "{text}");
+    assert!(text.contains("--hurt runs them"), "{text}");
+    let uri = Broker::shared(Version::V4_0).await.uri();
+    let (_, text) = program(&["--url", &uri, "--filter", "basic.get/*", hurts.name]).await;
+    assert!(text.contains("left out: 1 checks that hurt"), "{text}");
+}
+
+/// A disk that is full after the run costs the file, not the report.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_disk() {
+    let uri = Broker::shared(Version::V4_0).await.uri();
+    let arguments = [
+        "--url",
+        &uri,
+        "--filter",
+        "basic.get/*",
+        "--json",
+        "/dev/full",
+    ];
+    let (status, out, errors) = outputs(&arguments).await;
+    assert_eq!(status, 2, "{errors}");
+    assert!(out.contains("do not pass"), "{out}");
+    assert!(errors.contains("error: /dev/full: No space"), "{errors}");
+}
+
+/// The whole suite, one check at a time, through a port that is closed after a few connections if `closes`. Returns once
+/// the run is under way.
+async fn long_run(closes: bool) -> Child {
+    let broker = Broker::shared(Version::V4_0).await;
+    let vhost = broker.vhost("signals").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let uri = vhost.uri.replace(&broker.address().to_string(), &address);
+    assert!(uri.contains(&address), "{uri}");
+    let child = Command::new(env!("CARGO_BIN_EXE_amqp-conformance"))
+        .args(["--url", &uri, "--jobs", "1", "--timeout-factor", "0.5"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the program runs");
+    // The first is the preflight's.
+    for _ in 0..4 {
+        let (mut client, _) = listener.accept().await.expect("a connection");
+        let mut server = TcpStream::connect(broker.address()).await.expect("a node");
+        tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+    }
+    if !closes {
+        // Accepted by the system alone: a broker that hangs.
+        tokio::spawn(async move {
+            let _listener = listener;
+            std::future::pending::<()>().await;
+        });
+    }
+    child
+}
+
+async fn send(signal: &str, child: &Child) {
+    let id = child.id().expect("it runs").to_string();
+    let sent = Command::new("kill").args([signal, &id]).status().await;
+    assert!(sent.expect("there is a kill").success());
+}
+
+#[tokio::test]
+async fn a_broker_that_goes_away() {
+    let child = long_run(true).await;
+    let output = child.wait_with_output().await.expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert_eq!(text.matches("the broker went away").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn ended_by_a_signal() {
+    for signal in ["-INT", "-TERM"] {
+        let child = long_run(false).await;
+        send(signal, &child).await;
+        let output = child.wait_with_output().await.expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("for this reason: interrupted"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_second_signal_ends_at_once() {
+    let mut child = long_run(false).await;
+    send("-INT", &child).await;
+    let mut errors = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let line = errors.next_line().await.expect("text").expect("a line");
+    assert!(line.contains("once more to end at once"), "{line}");
+    send("-TERM", &child).await;
+    let line = errors.next_line().await.expect("text").expect("a line");
+    assert!(line.contains("interrupted twice"), "{line}");
+    let output = child.wait_with_output().await.expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
 }
 
 #[tokio::test]

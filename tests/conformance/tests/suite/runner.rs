@@ -14,7 +14,7 @@ use amqp_conformance::runner::{self, Options};
 use amqp_conformance::{Check, Failure, Profile, Target, Verdict, check, ensure_eq};
 use amqp_tests::proxy::{self, Faults, Plan};
 use amqp_tests::{Broker, Proxy, Version};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -129,6 +129,8 @@ async fn a_broker_that_crashes_costs_one_check() {
     let options = Options {
         jobs: 3,
         control: Some(operator),
+        // A node on a busy machine.
+        restart: Duration::from_secs(60),
         ..Options::default()
     };
     let checks = checks.into_iter().map(Rc::new).collect();
@@ -138,9 +140,9 @@ async fn a_broker_that_crashes_costs_one_check() {
     assert_eq!(verdicts, [passed, failed, passed, passed], "{results:#?}");
 }
 
-/// A broker that does not come back is not waited for with each check.
+/// A broker that does not come back is waited for once, and the run ends.
 #[tokio::test]
-async fn a_broker_that_is_gone_costs_the_rest_but_no_time() {
+async fn a_broker_that_is_gone_ends_the_run() {
     let broker = Arc::new(Broker::start(Version::V3_10).await);
     let target = target(&broker).await;
     let operator = Control::new(move |_, _| {
@@ -162,8 +164,11 @@ async fn a_broker_that_is_gone_costs_the_rest_but_no_time() {
     let began = std::time::Instant::now();
     let results = runner::run(checks, &target, None, &options, |_| {}).await;
     assert_eq!(results.len(), 51);
-    for result in &results[1..] {
-        assert_eq!(result.found.as_deref(), Some("connection refused"));
+    // The one that ran and saw it.
+    assert_eq!(results[1].found.as_deref(), Some("connection refused"));
+    for result in &results[2..] {
+        assert_eq!(result.verdict, Verdict::NotRun);
+        assert_eq!(result.found.as_deref(), Some(runner::BROKER_GONE));
     }
     assert!(
         began.elapsed() < Duration::from_secs(10),
@@ -188,7 +193,86 @@ async fn interrupted() {
     let second = made_up("x/second", async |_| Ok(()));
     let checks = vec![Rc::new(first), Rc::new(second)];
     let results = runner::run(checks, &target, None, &options, |_| {}).await;
-    assert_eq!(verdicts(&results), [("x/first", Verdict::Passed, None)]);
+    assert_eq!(
+        verdicts(&results),
+        [
+            ("x/first", Verdict::Passed, None),
+            ("x/second", Verdict::NotRun, Some(runner::INTERRUPTED)),
+        ]
+    );
+}
+
+/// Nor is a broker waited for that goes away.
+#[tokio::test]
+async fn interrupted_while_the_broker_is_away() {
+    let target = no_broker(b"").await;
+    let options = Options {
+        restart: Duration::from_secs(600),
+        ..Options::default()
+    };
+    let interrupted = Rc::clone(&options.interrupted);
+    let first = made_up("x/first", async |cx| cx.open().await.map(drop));
+    let second = made_up("x/second", async |_| Ok(()));
+    let checks = vec![Rc::new(first), Rc::new(second)];
+    let options = Options { jobs: 1, ..options };
+    let run = runner::run(checks, &target, None, &options, |_| {});
+    let interrupt = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        interrupted.set(true);
+    };
+    let both = async { tokio::join!(run, interrupt).0 };
+    let results = tokio::time::timeout(Duration::from_secs(30), both).await;
+    let results = results.expect("the run ends");
+    assert_eq!(results[0].verdict, Verdict::Failed);
+    assert_eq!(results[1].found.as_deref(), Some(runner::INTERRUPTED));
+}
+
+/// Accepts every connection, and says these bytes on it again and again, slowly: no broker.
+async fn no_broker(says: &'static [u8]) -> Target {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .expect("a free port");
+    let address = listener
+        .local_addr()
+        .expect("a bound socket has an address");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                while stream.write_all(says).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            });
+        }
+    });
+    Target::parse(&format!("amqp://{address}")).expect("a URI")
+}
+
+/// It is there for TCP, and says nothing, or heartbeats without end.
+#[tokio::test]
+async fn a_broker_that_hangs_or_drips_ends_the_run() {
+    for says in [&b""[..], b"\x08\0\0\0\0\0\0\xce"] {
+        let target = no_broker(says).await;
+        let check = || made_up("x/opens", async |cx| cx.open().await.map(drop));
+        let checks = (0..50).map(|_| Rc::new(check())).collect();
+        let options = Options {
+            jobs: 4,
+            timeout_factor: 0.1,
+            restart: Duration::from_secs(5),
+            ..Options::default()
+        };
+        let run = runner::run(checks, &target, None, &options, |_| {});
+        let results = tokio::time::timeout(Duration::from_secs(20), run).await;
+        let results = results.expect("the run ends");
+        assert_eq!(results.len(), 50);
+        for (at, result) in results.iter().enumerate() {
+            let expected = if at < 4 {
+                Verdict::Failed
+            } else {
+                Verdict::NotRun
+            };
+            assert_eq!(result.verdict, expected, "{at}: {result:?}");
+        }
+    }
 }
 
 /// However the check ends.
