@@ -63,6 +63,14 @@ pub enum Unfit {
         /// In which way.
         found: String,
     },
+    /// Something else than a refusal comes, or nothing: whoever the user is.
+    #[error("the broker does not get through {step}: {failure}")]
+    Stuck {
+        /// At what.
+        step: &'static str,
+        /// What should have come, and what came.
+        failure: String,
+    },
     /// The user may not do what every check does.
     #[error(
         "the user {user} has not the rights on the virtual host {vhost} that the checks need (configure, write and \
@@ -91,13 +99,15 @@ pub async fn preflight(target: &Target, timeout_factor: f64) -> Result<Broker, U
     let mut connection = connect(&context, patience).await?;
     let start = greet(&context, &mut connection, patience).await?;
     log_in(target, &context, &mut connection).await?;
-    rights(&context, &mut connection)
-        .await
-        .map_err(|failure| Unfit::Rights {
-            vhost: target.vhost.to_string(),
-            user: target.user.clone(),
-            found: what(&failure),
-        })?;
+    rights(&context, &mut connection).await.map_err(|failure| {
+        refused(failure, "declare, bind, publish and get", |found| {
+            Unfit::Rights {
+                vhost: target.vhost.to_string(),
+                user: target.user.clone(),
+                found,
+            }
+        })
+    })?;
     // A broker that cannot close in order is what the checks are for.
     let _ = connection.close().await;
     Ok(Broker {
@@ -105,7 +115,7 @@ pub async fn preflight(target: &Target, timeout_factor: f64) -> Result<Broker, U
     })
 }
 
-/// Whether a broker opens a connection there: one that has just started answers the header before it is ready.
+/// Whether a broker opens a connection there, all of it within [`PATIENCE`]: one that has just started answers the header before it is ready.
 pub(crate) async fn answers(target: &Target, timeout_factor: f64) -> bool {
     let context = context(target, timeout_factor);
     let patience = PATIENCE.mul_f64(timeout_factor);
@@ -114,7 +124,10 @@ pub(crate) async fn answers(target: &Target, timeout_factor: f64) -> bool {
         connection.handshake(&context.login()).await.ok()?;
         connection.close().await.ok()
     };
-    opened.await.is_some()
+    // A broker that drips could take its time with each step.
+    tokio::time::timeout(patience, opened)
+        .await
+        .is_ok_and(|opened| opened.is_some())
 }
 
 fn context(target: &Target, timeout_factor: f64) -> Context {
@@ -201,9 +214,11 @@ async fn log_in(
     connection: &mut Connection,
 ) -> Result<(), Unfit> {
     let login = context.login();
-    let credentials = |failure: Failure| Unfit::Credentials {
-        user: target.user.clone(),
-        found: what(&failure),
+    let credentials = |failure| {
+        refused(failure, "the login", |found| Unfit::Credentials {
+            user: target.user.clone(),
+            found,
+        })
     };
     connection
         .send_start_ok(&login)
@@ -214,10 +229,12 @@ async fn log_in(
         connection.send_tune_ok(tune, None).await?;
         connection.open_vhost(&login.vhost).await
     };
-    opened.await.map_err(|failure| Unfit::Vhost {
-        vhost: target.vhost.to_string(),
-        user: target.user.clone(),
-        found: what(&failure),
+    opened.await.map_err(|failure| {
+        refused(failure, "opening the virtual host", |found| Unfit::Vhost {
+            vhost: target.vhost.to_string(),
+            user: target.user.clone(),
+            found,
+        })
     })
 }
 
@@ -233,6 +250,20 @@ async fn rights(context: &Context, connection: &mut Connection) -> Result<(), Fa
         .publish(1, "amq.direct", &queue, "preflight")
         .await?;
     connection.get(1, &queue).await.map(drop)
+}
+
+/// A refusal is what the codes for it say: access-refused, not-allowed, invalid-path. Anything else has other causes.
+fn refused(failure: Failure, step: &'static str, refusal: impl FnOnce(String) -> Unfit) -> Unfit {
+    let code = ["connection.close ", "channel.close "]
+        .into_iter()
+        .find_map(|close| failure.found.strip_prefix(close));
+    match code {
+        Some("403" | "530" | "402") => refusal(what(&failure)),
+        _ => Unfit::Stuck {
+            step,
+            failure: failure.to_string(),
+        },
+    }
 }
 
 /// The broker's own words where it has any.

@@ -125,6 +125,30 @@ async fn tls() {
     assert_eq!(unfit, Unfit::Tls);
 }
 
+/// Silence, and an end, after connection.start are nobody's lack of rights.
+#[tokio::test]
+async fn stops_after_the_start() {
+    // Version 0.9, no properties, PLAIN, en_US.
+    const START: &[u8] =
+        b"\x01\0\0\0\0\0\x1c\0\x0a\0\x0a\0\x09\0\0\0\0\0\0\0\x05PLAIN\0\0\0\x05en_US\xce";
+    for (ends, found) in [(false, "silence"), (true, "end of stream")] {
+        let address = server(move |mut stream| async move {
+            let _ = stream.read_exact(&mut [0; 8]).await;
+            let _ = stream.write_all(START).await;
+            let _ = stream.read(&mut [0; 4096]).await;
+            if !ends {
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            }
+        })
+        .await;
+        let unfit = unfit(&format!("amqp://{address}")).await;
+        assert!(
+            matches!(&unfit, Unfit::Stuck { step: "the login", failure } if failure.contains(found)),
+            "{unfit}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn wrong_password() {
     let address = Broker::shared(Version::V4_0).await.address();
