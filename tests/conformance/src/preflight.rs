@@ -115,7 +115,8 @@ pub async fn preflight(target: &Target, timeout_factor: f64) -> Result<Broker, U
     })
 }
 
-/// Whether a broker opens a connection there, all of it within [`PATIENCE`]: one that has just started answers the header before it is ready.
+/// Whether a broker opens a connection there, all of it within [`PATIENCE`]: one that has just started answers the
+/// header before it is ready.
 pub(crate) async fn answers(target: &Target, timeout_factor: f64) -> bool {
     let context = context(target, timeout_factor);
     let patience = PATIENCE.mul_f64(timeout_factor);

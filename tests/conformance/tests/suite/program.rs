@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use amqp_conformance::report::Report;
 use amqp_conformance::{Verdict, checks};
@@ -9,6 +10,7 @@ use amqp_tests::{Broker, Version};
 use tokio::io::{AsyncBufReadExt as _, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 async fn program(arguments: &[&str]) -> (i32, String) {
     let (status, out, errors) = outputs(arguments).await;
@@ -148,8 +150,8 @@ async fn a_full_disk() {
     assert!(errors.contains("error: /dev/full: No space"), "{errors}");
 }
 
-/// The whole suite, one check at a time, through a port that is closed after a few connections if `closes`. Returns once
-/// the run is under way.
+/// The whole suite, one check at a time, through a port that is closed after a few connections if `closes`, and otherwise
+/// hangs. Returns once the run is under way.
 async fn long_run(closes: bool) -> Child {
     let broker = Broker::shared(Version::V4_0).await;
     let vhost = broker.vhost("signals").await;
@@ -157,8 +159,9 @@ async fn long_run(closes: bool) -> Child {
     let address = listener.local_addr().expect("it is bound").to_string();
     let uri = vhost.uri.replace(&broker.address().to_string(), &address);
     assert!(uri.contains(&address), "{uri}");
+    let factor = if closes { "0.5" } else { "1" };
     let child = Command::new(env!("CARGO_BIN_EXE_amqp-conformance"))
-        .args(["--url", &uri, "--jobs", "1", "--timeout-factor", "0.5"])
+        .args(["--url", &uri, "--jobs", "1", "--timeout-factor", factor])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -171,13 +174,19 @@ async fn long_run(closes: bool) -> Child {
         tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
     }
     if !closes {
-        // Accepted by the system alone: a broker that hangs.
+        // Nobody answers any more: the check under way is still there when a signal comes.
+        let hung = listener.accept().await.expect("a connection");
         tokio::spawn(async move {
-            let _listener = listener;
+            let _open = (listener, hung);
             std::future::pending::<()>().await;
         });
     }
     child
+}
+
+async fn end_of(child: Child) -> Output {
+    let output = timeout(Duration::from_secs(60), child.wait_with_output()).await;
+    output.expect("it ends in time").expect("it ends")
 }
 
 async fn send(signal: &str, child: &Child) {
@@ -189,7 +198,7 @@ async fn send(signal: &str, child: &Child) {
 #[tokio::test]
 async fn a_broker_that_goes_away() {
     let child = long_run(true).await;
-    let output = child.wait_with_output().await.expect("it ends");
+    let output = end_of(child).await;
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert_eq!(text.matches("the broker went away").count(), 1, "{text}");
@@ -200,7 +209,7 @@ async fn ended_by_a_signal() {
     for signal in ["-INT", "-TERM"] {
         let child = long_run(false).await;
         send(signal, &child).await;
-        let output = child.wait_with_output().await.expect("it ends");
+        let output = end_of(child).await;
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains("for this reason: interrupted"), "{text}");
@@ -217,7 +226,7 @@ async fn the_second_signal_ends_at_once() {
     send("-TERM", &child).await;
     let line = errors.next_line().await.expect("text").expect("a line");
     assert!(line.contains("interrupted twice"), "{line}");
-    let output = child.wait_with_output().await.expect("it ends");
+    let output = end_of(child).await;
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
 }
