@@ -49,12 +49,17 @@ fn forced(closed: &Closed, reason: &str) -> bool {
         && closed.text.to_string_lossy().contains(reason)
 }
 
+/// A node that goes while publishes to it are unread resets the connection, which can take its reason along.
+fn reset(closed: &Closed) -> bool {
+    closed.initiator == Initiator::Transport && matches!(closed.cause, Some(CloseCause::Io(_)))
+}
+
 async fn stopped(node: &Broker) {
     let vhost = node.vhost("lost").await;
     let traffic = Traffic::start(node, &vhost, 10).await;
     traffic.under_way().await;
     let (fates, ()) = tokio::join!(
-        traffic.ended(|closed| forced(closed, "shutdown")),
+        traffic.ended(|closed| forced(closed, "shutdown") || reset(closed)),
         node.stop()
     );
     node.start_again().await;
