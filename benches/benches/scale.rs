@@ -18,6 +18,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_scale-load");
 
 /// Instructions for a message with many channels open, against those with one.
 const MAX_RATIO: f64 = 1.1;
+/// Or how many instructions more a message may cost: with acks that come channel by channel, some of what a batch costs is
+/// paid for each message, and the cheaper a message is, the more that is of it.
+const MAX_MORE: f64 = 150.0;
 /// Bytes of memory for an idle connection.
 const MAX_MEMORY: f64 = 64.0 * 1024.0;
 /// The part of one processor that all idle connections may take, at a heartbeat every other second.
@@ -87,12 +90,12 @@ fn channels(options: &Options, broker: &BrokerProcess) -> Result<bool, Failure> 
         let one = instructions(options, broker, args, 1)?;
         let with_many = instructions(options, broker, args, many)?;
         let ratio = with_many / one;
-        let over = ratio > MAX_RATIO;
+        let over = ratio > MAX_RATIO && with_many - one > MAX_MORE;
         fine &= !over;
         let mark = if over { " !" } else { "" };
         println!("| {work} | {one:.0} | {with_many:.0} | {ratio:.3}{mark} |");
     }
-    println!("target: a ratio of at most {MAX_RATIO}");
+    println!("target: a ratio of at most {MAX_RATIO}, or at most {MAX_MORE} instructions more");
     Ok(fine)
 }
 
