@@ -97,7 +97,7 @@ pub struct OwnedFrame {
 }
 
 /// What brokers send may be as bad as it likes here; a check says what is too bad.
-pub(crate) const LIMITS: Limits = Limits {
+pub const LIMITS: Limits = Limits {
     frame_max: u32::MAX,
     method_frame_max: u32::MAX,
     table_depth: u16::MAX,

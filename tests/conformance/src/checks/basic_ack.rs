@@ -2,7 +2,7 @@
 
 use amqp_codec::{MethodFields, ReplyCode, ShortStr, basic, queue};
 
-use super::steps::comes_back;
+use super::steps::{self, comes_back};
 use crate::check::Source::Spec;
 use crate::{Check, Connection, Context, Failure, check, ensure_eq};
 
@@ -15,13 +15,8 @@ pub(super) fn checks() -> Vec<Check> {
 
 /// A queue with these messages, and a channel 2 beside channel 1.
 async fn filled(cx: &Context, bodies: &[&str]) -> Result<(Connection, ShortStr<'static>), Failure> {
-    let queue = cx.name("filled");
-    let mut client = cx.open_channel().await?;
+    let (mut client, queue) = steps::filled(cx, bodies).await?;
     client.open_channel(2).await?;
-    client.declare_queue(1, &queue).await?;
-    for body in bodies {
-        client.publish(1, "", &queue, body).await?;
-    }
     Ok((client, queue))
 }
 

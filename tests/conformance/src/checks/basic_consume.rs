@@ -3,9 +3,9 @@
 use amqp_codec::basic::Properties;
 use amqp_codec::{ReplyCode, ShortStr, basic, queue, short, table};
 
-use super::steps::comes_back;
+use super::steps::{comes_back, filled};
 use crate::check::Source::Spec;
-use crate::{Check, Connection, Context, Failure, check, ensure, ensure_eq};
+use crate::{Check, Connection, Failure, check, ensure, ensure_eq};
 
 pub(super) fn checks() -> Vec<Check> {
     [
@@ -19,17 +19,6 @@ pub(super) fn checks() -> Vec<Check> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// A queue with these messages.
-async fn filled(cx: &Context, bodies: &[&str]) -> Result<(Connection, ShortStr<'static>), Failure> {
-    let queue = cx.name("filled");
-    let mut client = cx.open_channel().await?;
-    client.declare_queue(1, &queue).await?;
-    for body in bodies {
-        client.publish(1, "", &queue, body).await?;
-    }
-    Ok((client, queue))
 }
 
 /// The next delivery on this channel: the tag of its consumer, and its body.

@@ -87,3 +87,17 @@ pub(super) async fn comes_back(
         bodies.push(String::from_utf8_lossy(&delivery.body).into_owned());
     }
 }
+
+/// A connection with channel 1 open, and a queue with these messages.
+pub(super) async fn filled(
+    cx: &Context,
+    bodies: &[&str],
+) -> Result<(Connection, ShortStr<'static>), Failure> {
+    let queue = cx.name("filled");
+    let mut client = cx.open_channel().await?;
+    client.declare_queue(1, &queue).await?;
+    for body in bodies {
+        client.publish(1, "", &queue, body).await?;
+    }
+    Ok((client, queue))
+}

@@ -1,10 +1,10 @@
-use amqp_codec::{Limits, MethodId, ReplyCode, Table, basic, exchange, frame, short, table};
+use amqp_codec::{MethodId, ReplyCode, Table, basic, exchange, frame, short};
 use amqp_conformance::event::OwnedFrame;
 use bytes::Bytes;
 
 use crate::broker::{
-    Fault, Out, Passing, Unit, WrongBroker, drops, duplicates, fault, misreads, postpones,
-    rewrites, rewrites_body, rewrites_properties, wrong,
+    WrongBroker, drops, duplicates, misreads, postpones, rewrites, rewrites_body,
+    rewrites_properties, server, shows_copies, wrong,
 };
 
 type Return = basic::Return<'static>;
@@ -36,21 +36,11 @@ pub(crate) fn brokers() -> Vec<WrongBroker> {
             "basic.return/without-the-hidden-copies",
         ]),
         wrong("basic.return/shows-whom-it-copied", {
-            rewrites_properties(MethodId::BASIC_RETURN, |it| {
-                let mut headers = match &it.headers {
-                    Some(headers) => headers
-                        .decode(&Limits::default())
-                        .expect("they are sound")
-                        .into_owned(),
-                    None => table! {},
-                };
-                headers.insert("BCC", "somebody").expect("a short key");
-                it.headers = Some(headers.into());
-            })
+            rewrites_properties(MethodId::BASIC_RETURN, shows_copies)
         })
         .caught_by(["basic.return/without-the-hidden-copies"]),
         wrong("basic.return/body-frame-without-a-body", {
-            returns(|mut unit, out| {
+            server(MethodId::BASIC_RETURN, |mut unit, out| {
                 unit.frames.push(OwnedFrame {
                     kind: frame::BODY,
                     channel: unit.channel,
@@ -74,7 +64,7 @@ pub(crate) fn brokers() -> Vec<WrongBroker> {
             "tx.commit/returns-come-before-commit-ok",
         ]),
         wrong("basic.return/all-on-channel-1", {
-            returns(|mut unit, out| {
+            server(MethodId::BASIC_RETURN, |mut unit, out| {
                 for frame in &mut unit.frames {
                     frame.channel = 1;
                 }
@@ -94,15 +84,4 @@ pub(crate) fn brokers() -> Vec<WrongBroker> {
         })
         .caught_by(["basic.return/not-when-the-alternate-exchange-takes-it"]),
     ]
-}
-
-/// What is done to returns.
-fn returns(act: impl Fn(Unit, &mut Out) + Send + Sync + Clone + 'static) -> Fault {
-    fault(move || {
-        let act = act.clone();
-        move |passing, out: &mut Out| match passing {
-            Passing::Server(unit) if unit.id() == Some(MethodId::BASIC_RETURN) => act(unit, out),
-            passing => out.pass(passing),
-        }
-    })
 }

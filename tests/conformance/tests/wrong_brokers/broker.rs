@@ -13,7 +13,7 @@ use amqp_codec::{
     ContentHeader, Frame, Method, MethodFields, MethodId, ReplyCode, connection, frame,
 };
 use amqp_conformance::Typed;
-use amqp_conformance::event::OwnedFrame;
+use amqp_conformance::event::{LIMITS, OwnedFrame};
 
 /// A broker that is wrong on purpose.
 #[derive(Clone)]
@@ -336,6 +336,17 @@ pub(crate) fn rewrites_properties(
         }
         out.tell_client(&unit);
     })
+}
+
+/// Puts into the headers whom a message was copied to, as if the server had not taken it out.
+pub(crate) fn shows_copies(properties: &mut Properties<'static>) {
+    let headers = properties.headers.take().unwrap_or_default();
+    let mut headers = headers
+        .decode(&LIMITS)
+        .expect("they are sound")
+        .into_owned();
+    headers.insert("BCC", "somebody").expect("a short key");
+    properties.headers = Some(headers.into());
 }
 
 /// The broker changes the bodies of the contents of this method; their lengths must stay.

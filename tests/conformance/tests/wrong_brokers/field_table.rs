@@ -1,20 +1,13 @@
-use amqp_codec::{Array, Limits, MethodId, RawTable, ReplyCode, Table, Value, connection};
+use amqp_codec::{Array, MethodId, RawTable, ReplyCode, Table, Value, connection};
+use amqp_conformance::event::LIMITS;
 
 use crate::broker::{Fault, WrongBroker, rewrites, rewrites_properties, wrong};
-
-const DEEP: Limits = Limits {
-    frame_max: u32::MAX,
-    method_frame_max: u32::MAX,
-    table_depth: u16::MAX,
-    table_entries: u32::MAX,
-    body_max: u64::MAX,
-};
 
 /// What is got has other values in its headers than what was published.
 fn values(change: fn(Value<'static>) -> Value<'static>) -> Fault {
     rewrites_properties(MethodId::BASIC_GET_OK, move |it| {
         let Some(headers) = &it.headers else { return };
-        let Ok(table) = headers.decode(&DEEP) else {
+        let Ok(table) = headers.decode(&LIMITS) else {
             return;
         };
         let changed = table

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use amqp_codec::{Limits, ProtocolHeader, RawFrame};
-use amqp_conformance::event::OwnedFrame;
+use amqp_codec::{ProtocolHeader, RawFrame};
+use amqp_conformance::event::{LIMITS, OwnedFrame};
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -118,14 +118,6 @@ enum Piece {
 }
 
 /// What is larger than any frame that was agreed upon is not waited for.
-const LIMITS: Limits = Limits {
-    frame_max: 1 << 24,
-    method_frame_max: 1 << 24,
-    table_depth: u16::MAX,
-    table_entries: u32::MAX,
-    body_max: u64::MAX,
-};
-
 impl Input {
     fn next(&mut self) -> Option<Piece> {
         if self.bytes.is_empty() {
