@@ -67,7 +67,7 @@ pub struct Limits {
     /// each one more, the oldest is given up, and counted: `Event::Lagged`.
     pub events: usize,
     /// Bytes that wait to be written before publishing waits too. A message larger than this goes when nothing else
-    /// waits. Default: 1 MiB. Beyond it a publish waits as long as its channel says, and then fails with
+    /// waits. Default: 512 KiB. Beyond it a publish waits as long as its channel says, and then fails with
     /// [`NotSent::Full`](crate::error::NotSent::Full).
     pub outgoing_bytes: usize,
     /// Bytes of other things than messages that wait to be written: answers that the peer has made us owe, acks, calls.
@@ -96,7 +96,7 @@ impl Default for Limits {
             returned_messages: 1024,
             returned_bytes: 16 << 20,
             events: 256,
-            outgoing_bytes: 1 << 20,
+            outgoing_bytes: 512 << 10,
             owed_bytes: 2 << 20,
             held_answer_bytes: 4 << 20,
         }
