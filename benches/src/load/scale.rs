@@ -129,14 +129,17 @@ pub async fn share(address: SocketAddr, count: u64, consumers: u64) -> Result<Re
     let connection = open(address).await?;
     let channel = connection.open_channel().await?;
     channel.qos(WINDOW as u16, false).await?;
-    let each = count / consumers;
+    let mut subscribed = Vec::new();
+    for number in 0..consumers {
+        let part = part(number, consumers, count);
+        let queue = ShortStr::try_from(format!("deliver:{part}:{SIZE}"))?;
+        subscribed.push((channel.consume(Consume::new(queue)).await?, part));
+    }
+    // A prefetch count of messages has come meanwhile, and no more.
     let start = Snapshot::take();
     let mut tasks = JoinSet::new();
-    for number in 0..consumers {
-        let rest = if number == 0 { count % consumers } else { 0 };
-        let queue = ShortStr::try_from(format!("deliver:{}:{SIZE}", each + rest))?;
-        let consumer = channel.consume(Consume::new(queue)).await?;
-        tasks.spawn(take(consumer, each + rest));
+    for (consumer, part) in subscribed {
+        tasks.spawn(take(consumer, part));
     }
     while let Some(taken) = tasks.join_next().await {
         taken??;
@@ -144,6 +147,12 @@ pub async fn share(address: SocketAddr, count: u64, consumers: u64) -> Result<Re
     let report = start.report(count);
     connection.close().await?;
     Ok(report)
+}
+
+/// What is left for one of `many` when a count is divided among them.
+fn part(number: u64, many: u64, count: u64) -> u64 {
+    let rest = if number == 0 { count % many } else { 0 };
+    count / many + rest
 }
 
 async fn take(mut consumer: Consumer, count: u64) -> Result<(), Failure> {
@@ -161,32 +170,35 @@ async fn take(mut consumer: Consumer, count: u64) -> Result<(), Failure> {
 pub async fn tasks(address: SocketAddr, amount: Amount, tasks: u64) -> Result<Report, Failure> {
     let connection = open(address).await?;
     let channel = connection.open_channel().await?.confirm_select().await?;
-    publish_from_tasks(&channel, amount.warm_up, tasks).await?;
+    let messages = in_turn(workload::messages(SIZE))?;
+    let mut publishers = vec![messages; tasks as usize];
+    publish_from_tasks(&channel, amount.warm_up, &mut publishers).await?;
     let start = Snapshot::take();
-    publish_from_tasks(&channel, amount.count, tasks).await?;
+    publish_from_tasks(&channel, amount.count, &mut publishers).await?;
     let report = start.report(amount.count);
     connection.close().await?;
     Ok(report)
 }
 
+/// One task for each of `publishers`, which get their messages back.
 async fn publish_from_tasks(
     channel: &ConfirmChannel,
     count: u64,
-    tasks: u64,
+    publishers: &mut Vec<Messages>,
 ) -> Result<(), Failure> {
+    let tasks = publishers.len() as u64;
     let window = (WINDOW as u64 / tasks).max(1) as usize;
     let mut running = JoinSet::new();
-    for number in 0..tasks {
-        let rest = if number == 0 { count % tasks } else { 0 };
+    for (number, mut messages) in publishers.drain(..).enumerate() {
         let channel = channel.clone();
-        let mut messages = in_turn(workload::messages(SIZE))?;
-        let part = count / tasks + rest;
+        let part = part(number as u64, tasks, count);
         running.spawn(async move {
-            publish_some(slice::from_ref(&channel), &mut messages, window, part).await
+            publish_some(slice::from_ref(&channel), &mut messages, window, part).await?;
+            Ok::<_, Failure>(messages)
         });
     }
     while let Some(done) = running.join_next().await {
-        done??;
+        publishers.push(done??);
     }
     Ok(())
 }

@@ -7,6 +7,9 @@ use plotters::prelude::*;
 use super::results::Plot;
 use crate::load::Failure;
 
+/// How far the axis goes beyond the dearest point, so that the legend has room above the lines.
+const HEADROOM: f64 = 8.0;
+
 /// Writes each plot into the file it names.
 pub(super) fn draw(directory: &Path, plots: &[Plot]) -> Result<(), Failure> {
     for plot in plots {
@@ -30,7 +33,7 @@ fn draw_one(file: &Path, plot: &Plot) -> Result<(), Failure> {
         .y_label_area_size(70)
         .build_cartesian_2d(
             (min_x..max_x * 1.1).log_scale(),
-            (min_y * 0.7..max_y * 1.4).log_scale(),
+            (min_y * 0.7..max_y * HEADROOM).log_scale(),
         )?;
     chart
         .configure_mesh()

@@ -39,7 +39,7 @@ fn windows(context: &Context, address: SocketAddr, measured: &mut Measured) -> R
         // Twice the window at least, or it is never full.
         jobs.push((window, job, 200_000.min(10_000.max(2 * window as u64))));
     }
-    against(context, &clients, &jobs, "in flight", measured)
+    against(context, &clients, &jobs, "messages in flight", measured)
 }
 
 fn bodies(context: &Context, address: SocketAddr, measured: &mut Measured) -> Result<(), Failure> {
@@ -53,7 +53,7 @@ fn bodies(context: &Context, address: SocketAddr, measured: &mut Measured) -> Re
         job.window = ((64 << 20) / size.max(1)).clamp(2, 1_000);
         jobs.push((size, job, ((1 << 26) / size.max(1) as u64).clamp(4, 5_000)));
     }
-    against(context, &clients, &jobs, "octets of a body", measured)
+    against(context, &clients, &jobs, "octets of body", measured)
 }
 
 /// Times of some clients, and our instructions, against one number.
