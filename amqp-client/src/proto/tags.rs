@@ -297,11 +297,34 @@ mod tests {
         assert_eq!(ring.remove(1 << 60), Some('b'));
     }
 
+    #[test]
+    fn a_gap_in_tags_is_no_tag() {
+        for gap in [1, 2, LARGE_GAP, LARGE_GAP + 1] {
+            let mut ring = TagRing::new();
+            let first = ring.push_with(|| 'a');
+            let second = first + gap + 1;
+            assert!(ring.insert(second, 'b'));
+            assert_eq!(ring.next_tag(), second + 1);
+            for tag in [first + 1, second - 1] {
+                assert!(!ring.contains(tag));
+                assert_eq!(ring.get_mut(tag), None);
+                assert_eq!(ring.remove(tag), None);
+            }
+            assert_eq!((ring.len(), ring.get_mut(second)), (2, Some(&mut 'b')));
+            assert_eq!(ring.remove(first), Some('a'));
+            assert_eq!(ring.first(), Some(second));
+        }
+    }
+
+    /// Tags are named by how far back from the next one they are.
     #[derive(Debug, Clone)]
     enum Step {
         Push,
+        Insert(u64),
+        Restore(u64),
         Remove(u64),
         Through(u64),
+        All,
     }
 
     proptest! {
@@ -309,37 +332,72 @@ mod tests {
         #[test]
         fn behaves_like_an_ordered_map(steps in prop::collection::vec(
             prop_oneof![
-                6 => Just(Step::Push),
-                3 => (0u64..400).prop_map(Step::Remove),
-                1 => (0u64..400).prop_map(Step::Through),
+                60 => Just(Step::Push),
+                5 => (0u64..8).prop_map(Step::Insert),
+                1 => (0u64..2 * LARGE_GAP).prop_map(Step::Insert),
+                5 => (0u64..400).prop_map(Step::Restore),
+                30 => (0u64..400).prop_map(Step::Remove),
+                10 => (0u64..400).prop_map(Step::Through),
+                1 => Just(Step::All),
             ],
             0..600,
         )) {
             let mut ring = TagRing::new();
             let mut model = BTreeMap::new();
+            let mut next = 1;
             for step in steps {
                 match step {
                     Step::Push => {
-                        let tag = ring.next_tag();
-                        prop_assert_eq!(ring.push_with(|| tag * 10), tag);
-                        model.insert(tag, tag * 10);
+                        prop_assert_eq!(ring.push_with(|| next * 10), next);
+                        model.insert(next, next * 10);
+                        next += 1;
                     }
-                    Step::Remove(tag) => prop_assert_eq!(ring.remove(tag), model.remove(&tag)),
-                    Step::Through(through) => {
+                    Step::Insert(gap) => {
+                        let tag = next + gap;
+                        prop_assert!(ring.insert(tag, tag * 10));
+                        prop_assert!(!ring.insert(tag, 0), "it has been passed");
+                        model.insert(tag, tag * 10);
+                        next = tag + 1;
+                    }
+                    Step::Restore(back) => {
+                        if let Some(tag) = next.checked_sub(back + 1).filter(|tag| *tag > 0) {
+                            ring.restore(tag, tag * 10 + 1);
+                            model.insert(tag, tag * 10 + 1);
+                        }
+                    }
+                    Step::Remove(back) => {
+                        let tag = next.saturating_sub(back);
+                        prop_assert_eq!(ring.remove(tag), model.remove(&tag));
+                        prop_assert!(!ring.contains(tag));
+                    }
+                    Step::Through(back) => {
+                        let through = next.saturating_sub(back);
                         let mut taken = Vec::new();
                         ring.remove_through(through, |tag, value| taken.push((tag, value)));
                         let rest = model.split_off(&(through + 1));
                         prop_assert_eq!(taken, model.into_iter().collect::<Vec<_>>());
                         model = rest;
                     }
+                    Step::All => {
+                        let mut taken = Vec::new();
+                        ring.remove_all(|tag, value| taken.push((tag, value)));
+                        prop_assert_eq!(taken, model.into_iter().collect::<Vec<_>>());
+                        model = BTreeMap::new();
+                    }
                 }
                 prop_assert_eq!(ring.len(), model.len());
+                prop_assert_eq!(ring.is_empty(), model.is_empty());
+                prop_assert_eq!(ring.next_tag(), next);
                 prop_assert_eq!(ring.first(), model.keys().next().copied());
-                let middle = ring.next_tag() / 2;
-                prop_assert_eq!(
-                    ring.iter_after(middle).map(|(tag, value)| (tag, *value)).collect::<Vec<_>>(),
-                    model.range(middle + 1..).map(|(tag, value)| (*tag, *value)).collect::<Vec<_>>()
-                );
+                prop_assert!(ring.ring.len() <= SMALL + 4 * ring.live);
+                for after in [0, next / 2, next.saturating_sub(100), next - 1, next] {
+                    prop_assert_eq!(
+                        ring.iter_after(after).map(|(tag, value)| (tag, *value)).collect::<Vec<_>>(),
+                        model.range(after + 1..).map(|(tag, value)| (*tag, *value)).collect::<Vec<_>>()
+                    );
+                    prop_assert_eq!(ring.contains(after), model.contains_key(&after));
+                    prop_assert_eq!(ring.get_mut(after), model.get_mut(&after));
+                }
             }
         }
     }

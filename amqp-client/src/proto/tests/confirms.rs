@@ -5,6 +5,26 @@ fn seqs(range: std::ops::RangeInclusive<u64>, name: &'static str) -> Vec<(u64, &
     range.map(|keep| (keep, name)).collect()
 }
 
+#[test]
+fn each_option_is_kept() {
+    let options = ConfirmOptions::default()
+        .max_in_flight(5)
+        .max_bytes(6)
+        .timeout(seconds(7))
+        .wait(seconds(8))
+        .tag_returns(true);
+    let expected = ConfirmOptions {
+        max_in_flight: 5,
+        max_bytes: 6,
+        timeout: Some(seconds(7)),
+        wait: seconds(8),
+        tag_returns: true,
+    };
+    assert_eq!(options, expected);
+    // None in flight would be a channel that never publishes.
+    assert_eq!(ConfirmOptions::default().max_in_flight(0).max_in_flight, 1);
+}
+
 /// A channel with this many plain publishes waiting for their confirms.
 fn with_publishes(count: u64) -> (Session, ChannelId) {
     let mut session = Session::open();

@@ -28,17 +28,20 @@ struct Publishes {
 
 impl Publishes {
     fn new(count: u64) -> Self {
-        let mut tracker = ConfirmTracker::new(ConfirmOptions::default());
-        for number in 1..=count {
-            let wants_ack = number % 3 == 0;
-            let kept = Kept { number, wants_ack };
-            let seq = tracker.publish(&mut Some(mandatory("x")), 0, kept);
-            assert_eq!(seq, Some(PublishSeq(number)));
-        }
-        Publishes {
-            tracker,
+        let mut publishes = Publishes {
+            tracker: ConfirmTracker::new(ConfirmOptions::default()),
             told: Vec::new(),
+        };
+        for number in 1..=count {
+            publishes.publish(number, number % 3 == 0);
         }
+        publishes
+    }
+
+    fn publish(&mut self, number: u64, wants_ack: bool) {
+        let kept = Kept { number, wants_ack };
+        let seq = self.tracker.publish(&mut Some(mandatory("x")), 0, kept);
+        assert_eq!(seq, Some(PublishSeq(number)));
     }
 
     fn confirm(&mut self, tag: u64, multiple: bool, verdict: Verdict) {
@@ -194,13 +197,7 @@ fn deadlines_are_tidied_up() {
     let mut publishes = Publishes::new(1);
     publishes.tracker.stamp(start);
     for turn in 1..=10_000 {
-        let kept = Kept {
-            number: turn + 1,
-            wants_ack: false,
-        };
-        publishes
-            .tracker
-            .publish(&mut Some(mandatory("x")), 0, kept);
+        publishes.publish(turn + 1, false);
         // A turn without a publish makes no deadline.
         publishes.tracker.stamp(at(turn));
         publishes.tracker.stamp(at(turn + 20_000));
@@ -221,4 +218,41 @@ fn deadlines_are_tidied_up() {
     assert_eq!(expired(30_000).0, [1]);
     assert_eq!(expired(39_999), (vec![], Some(at(40_000))));
     assert_eq!(expired(40_000), (vec![10_001], None));
+}
+
+/// Of publishes that have their outcome no deadline is left to wake up for.
+#[test]
+fn what_is_settled_has_no_deadline() {
+    let start = Instant::now();
+    let mut publishes = Publishes::new(0);
+    for number in 1..=3 {
+        publishes.publish(number, false);
+        publishes.tracker.stamp(start + seconds(number));
+    }
+    for (tag, next) in [(1, Some(32)), (3, Some(32)), (2, None)] {
+        publishes.ack(tag, false);
+        let next = next.map(|after| start + seconds(after));
+        assert_eq!(publishes.tracker.next_deadline(), next);
+    }
+}
+
+/// The same where many were open at once, and all but the first are settled.
+#[test]
+fn deadlines_of_a_burst_are_tidied_up() {
+    let now = Instant::now();
+    let mut publishes = Publishes::new(0);
+    for number in 1..=1_000 {
+        publishes.publish(number, false);
+        publishes.tracker.stamp(now);
+    }
+    for number in 2..=1_000 {
+        publishes.ack(number, false);
+    }
+    for number in 1_001..=20_000 {
+        publishes.publish(number, false);
+        publishes.tracker.stamp(now);
+        publishes.ack(number, false);
+    }
+    let footprint = publishes.tracker.footprint();
+    assert!(footprint < 5_000, "{footprint}");
 }

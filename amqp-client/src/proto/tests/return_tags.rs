@@ -206,6 +206,44 @@ fn a_late_return_is_not_taken_for_the_retry() {
 }
 
 #[test]
+fn a_publish_that_timed_out_is_not_what_another_return_is_of() {
+    let (mut session, id) = confirm_session();
+    session.publish(id, mandatory("late"));
+    session.pass(seconds(30));
+    assert_eq!(session.outcomes(), [(1, "unknown")]);
+    for (keep, other) in [
+        (2, mandatory("body")),
+        (3, publication(Message::new("late").priority(1).mandatory())),
+    ] {
+        session.publish(id, other.clone());
+        session.transmit();
+        session.feed(wire().returned(1, &other).ack(1, keep, false));
+        assert_eq!(
+            returns(&mut session),
+            [(keep, Match::Unique, Followed::Ack)]
+        );
+    }
+}
+
+#[test]
+fn what_came_back_before_it_timed_out_does_not_come_back_again() {
+    let (mut session, id) = confirm_session();
+    let same = mandatory("same");
+    session.publish(id, same.clone());
+    session.transmit();
+    session.feed(wire().returned(1, &same));
+    session.pass(seconds(30));
+    assert_eq!(
+        returns(&mut session),
+        [(1, Match::Unique, Followed::Nothing)]
+    );
+    session.publish(id, same.clone());
+    session.transmit();
+    session.feed(wire().returned(1, &same).ack(1, 2, false));
+    assert_eq!(returns(&mut session), [(2, Match::Unique, Followed::Ack)]);
+}
+
+#[test]
 fn a_late_return_with_a_tag_is_not_taken_for_the_retry() {
     let (mut session, id) = tagging();
     let same = mandatory("same");
