@@ -316,6 +316,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn open_tags_stay_in_a_ring_that_is_short_or_a_quarter_full() {
+        for (pushed, removed) in [(SMALL as u64, 2..=63), (128, 2..=97)] {
+            let mut ring = TagRing::new();
+            (0..pushed).for_each(|_| _ = ring.push_with(|| ()));
+            for tag in removed {
+                assert!(ring.remove(tag).is_some());
+            }
+            assert!(ring.stragglers.is_empty(), "{pushed}");
+            // One more place, and one open tag less.
+            let tag = ring.push_with(|| ());
+            assert!(ring.remove(tag - 1).is_some());
+            assert_eq!(ring.stragglers.len(), 1, "{pushed}");
+            assert_eq!((ring.first(), ring.contains(1)), (Some(1), true));
+        }
+    }
+
     /// Tags are named by how far back from the next one they are.
     #[derive(Debug, Clone)]
     enum Step {
