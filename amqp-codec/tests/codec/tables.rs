@@ -350,6 +350,12 @@ fn debug() {
         format!("{table:?}"),
         r#"{"n": I32(1), "s": "x\"y", "l": [Void, true, {"b": Bytes("\xff")}]}"#
     );
+    // A value alone is shown as it is within a table.
+    assert_eq!(format!("{:?}", Value::U8(7)), "U8(7)");
+    assert_eq!(
+        format!("{:?}", Value::from(table! { "k" => "v" })),
+        r#"{"k": "v"}"#
+    );
     let raw = RawTable::from(table.clone());
     assert_eq!(format!("{raw:?}"), format!("{table:?}"));
     assert_eq!(
