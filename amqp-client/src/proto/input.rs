@@ -318,11 +318,17 @@ mod tests {
 
     /// Whether the memory of each frame's payload may be shared, in frames of so many bytes.
     fn shared(reserved: usize, payloads: &[usize]) -> Vec<bool> {
+        let each: Vec<_> = payloads.iter().map(|len| (reserved, *len)).collect();
+        shared_each(&each)
+    }
+
+    /// The same, with so much room asked for before each.
+    fn shared_each(frames: &[(usize, usize)]) -> Vec<bool> {
         let mut input = Input::new(&Limits::default());
         input.set_frame_max(131_072);
         let mut shared = Vec::new();
-        for len in payloads {
-            input.reserve(reserved);
+        for (reserved, len) in frames {
+            input.reserve(*reserved);
             let body = vec![7; *len];
             let frame = frame::encode_body(1, &body, input.buffer());
             frame.expect("a buffer has room");
@@ -342,6 +348,11 @@ mod tests {
         assert_eq!(shared(128 * 1024, &[20_000; 3]), [false; 3]);
         // Small enough to be copied anyway.
         assert_eq!(shared(8_008, &[8_000]), [false]);
+        // Asking for the very room that is left does not make the memory smaller than it is.
+        assert_eq!(
+            shared_each(&[(100_008, 20_000), (80_000, 45_000)]),
+            [false; 2]
+        );
     }
 
     /// What one method frame with this payload is handed over as.

@@ -350,8 +350,18 @@ fn the_parts_of_a_delivery() {
             assert_eq!(delivery.exchange().as_bytes(), b"\xff\xfe");
             assert_eq!(delivery.routing_key().as_bytes(), b"key");
             assert_eq!(delivery.properties(), properties);
+            // Two strings, the properties' flags, and one short string with its length.
+            assert_eq!(delivery.size(), 2 + 3 + 2 + 4 + 20_000);
+            let shown = format!("{delivery:?}");
+            assert!(shown.contains(r#"routing_key: "key""#), "{shown}");
+            assert!(shown.contains("body_len: 20000"), "{shown}");
             assert_eq!(delivery.into_body(), body);
         }
+        other => panic!("{other:?}"),
+    }
+    session.feed(wire().deliver(1, "c", 2));
+    match session.events().remove(0) {
+        Event::Delivered(_, delivery) => assert!(!delivery.redelivered()),
         other => panic!("{other:?}"),
     }
 }

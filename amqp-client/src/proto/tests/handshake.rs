@@ -1,6 +1,6 @@
 use super::*;
 use crate::auth::{AuthError, Credentials, Login, Mechanism, Secret};
-use crate::error::{HandshakeError, Initiator, Step};
+use crate::error::{HandshakeError, Initiator, Step, Violation};
 use crate::negotiate::{NegotiateError, Negotiated};
 
 /// Sessions of which the client has done so many steps: none, start-ok, tune-ok and open.
@@ -251,6 +251,37 @@ fn a_method_out_of_turn_is_a_violation() {
     let mut session = at_step(Step::Open);
     session.feed(wire().method(0, start()));
     assert_eq!(session.sent(), ["0 connection.close 503"]);
+}
+
+#[test]
+fn a_server_that_says_too_much_is_cut_short() {
+    let limits = crate::Limits {
+        handshake_bytes: FRAME_MIN_SIZE,
+        ..crate::Limits::default()
+    };
+    let mut session = Session::new(options().limits(limits));
+    session.feed(wire().method(0, start()));
+    session.sent();
+    let said = wire().method(0, start()).0.len();
+    // Half of what is left in frames, half as the beginning of one.
+    let left = FRAME_MIN_SIZE as usize - said;
+    let frames = left / 16;
+    session.feed_bytes(&[8, 0, 0, 0, 0, 0, 0, frame::FRAME_END].repeat(frames));
+    let mut long = vec![0; left - 8 * frames];
+    long[..7].copy_from_slice(&[1, 0, 0, 0, 0, 0x0F, 0xF0]);
+    session.feed_bytes(&long);
+    assert!(session.sent().is_empty() && session.events().is_empty());
+    session.feed_bytes(&[0]);
+    assert_eq!(session.sent(), complaint(Step::Credentials, 506));
+    match failure(&mut session) {
+        HandshakeError::Closed { closed, .. } => {
+            let violation = Violation::HandshakeTooLong {
+                max: FRAME_MIN_SIZE,
+            };
+            assert_eq!(closed.cause, Some(CloseCause::Violation(violation)));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -189,6 +189,7 @@ fn debug_output_shows_lengths_and_no_bytes() {
     input.buffer().extend_from_slice(b"secret");
     let shown = format!("{batch:?} {input:?}");
     assert!(shown.contains(&bytes.to_string()), "{shown}");
+    assert!(shown.contains("buffered: 6"), "{shown}");
     assert!(!shown.contains("secret"), "{shown}");
     assert!(!shown.contains("115, 101"), "{shown}");
 }
