@@ -7,10 +7,10 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::config::Limits;
 
-/// From this size on, a frame's payload may be shared with what is made of it instead of being copied.
-const SHARE_FROM: usize = 8 * 1024;
-/// It is shared if it is at least this part of the memory it lies in: a message must not keep much more than its own.
-const SHARE_AT_LEAST: usize = 2;
+/// Above this size, a frame's payload may be shared with what is made of it instead of being copied.
+const SHARE_ABOVE: usize = 8 * 1024;
+/// It is shared if it is more than this part of the memory it lies in: a message must not keep much more than its own.
+const SHARE_ABOVE_PART: usize = 2;
 
 /// Where a frame's payload begins in it.
 const PAYLOAD_OFFSET: usize = 7;
@@ -208,7 +208,7 @@ impl Input {
         // How much of the buffer was handled.
         let mut at = 0;
         let block = self.block.max(self.buffer.capacity());
-        let share_from = SHARE_FROM.max(block / SHARE_AT_LEAST);
+        let share_from = SHARE_ABOVE.max(block / SHARE_ABOVE_PART);
         let mut result = Ok(true);
         for _ in 0..most {
             let offset = self.consumed + at as u64;
@@ -346,8 +346,10 @@ mod tests {
         assert_eq!(shared(128 * 1024, &[100_000; 3]), [true; 3]);
         // A small part of what it lies in.
         assert_eq!(shared(128 * 1024, &[20_000; 3]), [false; 3]);
-        // Small enough to be copied anyway.
+        // Small enough to be copied anyway, or just not.
         assert_eq!(shared(8_008, &[8_000]), [false]);
+        assert_eq!(shared(8_200, &[8_192]), [false]);
+        assert_eq!(shared(8_201, &[8_193]), [true]);
         // Asking for the very room that is left does not make the memory smaller than it is.
         assert_eq!(
             shared_each(&[(100_008, 20_000), (80_000, 45_000)]),

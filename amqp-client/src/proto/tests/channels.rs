@@ -463,6 +463,42 @@ fn parts_of_messages_are_bounded_on_all_channels_together() {
 }
 
 #[test]
+fn a_large_header_counts_as_a_part_of_its_message() {
+    let limits = crate::Limits {
+        assembly_bytes: 2_000,
+        ..crate::Limits::default()
+    };
+    let with_header = |on, len: usize| {
+        // All but the table's bytes: class, weight, size, flags, the table's length.
+        let table = vec![0; len - (2 + 2 + 8 + 2 + 4)];
+        let header = content::ContentHeader {
+            class_id: 60,
+            body_size: 100,
+            properties: Properties {
+                headers: Some(amqp_codec::RawTable::from_bytes(&table)),
+                ..Properties::EMPTY
+            },
+        };
+        let mut payload = Vec::new();
+        header.encode(&mut payload).expect("a vector has room");
+        assert_eq!(payload.len(), len);
+        wire()
+            .method(on, returned_method())
+            .raw(frame::HEADER, on, &payload)
+    };
+    for (len, refused) in [(1024, false), (1025, true), (1100, true)] {
+        let mut session = Session::open_with(options().limits(limits), tune());
+        session.channel();
+        session.channel();
+        session.feed(with_header(1, len));
+        assert!(session.sent().is_empty());
+        session.feed(with_header(2, len));
+        let close: &[_] = &["2 channel.close 311"];
+        assert_eq!(session.sent(), if refused { close } else { &[] });
+    }
+}
+
+#[test]
 fn a_body_above_the_limit_costs_the_channel_alone() {
     let limits = crate::Limits {
         message_bytes: 10,
