@@ -145,10 +145,11 @@ fn a_channel_without_flow_takes_no_publishes() {
             ..Default::default()
         },
     ));
-    assert_eq!(session.sent(), ["1 channel.flow-ok"]);
+    assert_eq!(session.sent(), ["1 channel.flow-ok false"]);
     assert_eq!(session.try_publish(id, plain("x")), Err(NotSent::Full));
     assert_eq!(session.view(id).room_for(0), Err(NotSent::Full));
     session.publish(other, plain("x"));
+    session.sent();
     session.feed(wire().method(
         1,
         channel::Flow {
@@ -156,6 +157,7 @@ fn a_channel_without_flow_takes_no_publishes() {
             ..Default::default()
         },
     ));
+    assert_eq!(session.sent(), ["1 channel.flow-ok true"]);
     session.publish(id, plain("x"));
 }
 

@@ -4,7 +4,11 @@ use super::*;
 use amqp_codec::tx;
 
 fn tx_channel() -> (Session, ChannelId) {
-    let mut session = Session::open();
+    tx_channel_with(options())
+}
+
+fn tx_channel_with(options: ConnectOptions) -> (Session, ChannelId) {
+    let mut session = Session::open_with(options, tune());
     let id = session.channel();
     let request = session.conn.next_request();
     session.view(id).select_tx(request).expect("plain");
@@ -107,6 +111,24 @@ fn a_peer_that_withholds_commit_ok_cannot_make_answers_gather() {
     }
     assert_closes_with(&mut session, ReplyCode::RESOURCE_ERROR);
     assert!((100..500).contains(&fed), "{fed}");
+}
+
+#[test]
+fn answers_gather_up_to_the_limit() {
+    // Two flow-oks: envelope, method and one octet each.
+    let limits = crate::Limits {
+        held_answer_bytes: 2 * (8 + 4 + 1),
+        ..crate::Limits::default()
+    };
+    let (mut session, id) = tx_channel_with(options().limits(limits));
+    session.commit_it(id);
+    session.sent();
+    for _ in 0..2 {
+        session.feed(wire().method(1, channel::Flow::default()));
+        assert!(session.sent().is_empty());
+    }
+    session.feed(wire().method(1, channel::Flow::default()));
+    assert_closes_with(&mut session, ReplyCode::RESOURCE_ERROR);
 }
 
 #[test]

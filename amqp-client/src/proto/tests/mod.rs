@@ -425,6 +425,7 @@ fn describe_frame(frame: &Frame<'_>) -> String {
                 BasicReject(reject) => settle(reject.delivery_tag, false, reject.requeue),
                 BasicCancel(cancel) => format!(" {}", cancel.consumer_tag),
                 BasicConsume(consume) if consume.no_wait => " no-wait".to_owned(),
+                ChannelFlowOk(ok) => format!(" {}", ok.active),
                 ChannelClose(close) => format!(" {}", close.reply_code.0),
                 ConnectionClose(close) => format!(" {}", close.reply_code.0),
                 _ => String::new(),
