@@ -299,7 +299,7 @@ fn large_and_behind_it(written: impl FnOnce(u64, u64) -> u64) -> Vec<bool> {
         frame_max: 4096,
         ..tune()
     };
-    let mut session = Session::open_with(options(), tune);
+    let mut session = Session::open_with(options().outgoing_buffer(1 << 20), tune);
     let id = session.confirm_channel(ConfirmOptions::default());
     let before = session.written;
     session.publish(id, plain(vec![0; 600_000]));
@@ -354,7 +354,7 @@ fn a_close_by_the_server_drops_what_waits_behind_a_large_body() {
         frame_max: 4096,
         ..tune()
     };
-    let mut session = Session::open_with(options(), tune);
+    let mut session = Session::open_with(options().outgoing_buffer(1 << 20), tune);
     let id = session.confirm_channel(ConfirmOptions::default());
     session.publish(id, plain(vec![0; 600_000]));
     session.publish(id, plain("behind"));
