@@ -32,6 +32,7 @@ fn main() {
     decoding_allocates_nothing();
     encoding_into_a_buffer_with_room_allocates_nothing();
     a_small_content_is_one_allocation();
+    a_whole_content_is_one_allocation();
     a_large_content_is_its_strings_and_properties();
     scratch_space_is_kept_up_to_16_kib();
     announced_sizes_reserve_nothing();
@@ -175,18 +176,31 @@ fn a_small_content_is_one_allocation() {
     }
 }
 
+fn a_whole_content_is_one_allocation() {
+    // Class, weight, size and no properties.
+    let header = [&[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0][..]].concat();
+    let (counted, content) = allocations(|| {
+        let whole = content::Whole::new(&header, &[b'x'; 16], &Limits::default()).unwrap();
+        Content::from_whole(7, &[b"tag", b"exchange", b"key"], &whole)
+    });
+    assert_eq!(counted, (1, 14 + 2 + 16));
+    assert_eq!(content.body(), [b'x'; 16]);
+}
+
 fn a_large_content_is_its_strings_and_properties() {
     let mut assembler = Assembler::new();
     let body = Bytes::from(vec![b'x'; 100_000]);
     assemble(&mut assembler, &body, usize::MAX);
     let (counted, content) = assemble(&mut assembler, &body, usize::MAX);
-    assert_eq!(counted.1, HEAD, "a slice of the buffer, not a copy");
+    // And the handle of the slice.
+    let size = HEAD + size_of::<Bytes>();
+    assert_eq!(counted, (2, size), "a slice of the buffer, not a copy");
     assert_eq!(content.body(), body);
     // In pieces it is copied, doubling on the way and ending in what the header announced: room for 20,000, 60,000 and
-    // 100,000 bytes, and the head.
+    // 100,000 bytes, the head, and the body's handle.
     let (counted, content) = assemble(&mut assembler, &body, 10_000);
     assert_eq!(content.into_body().len(), 100_000);
-    assert_eq!(counted.0, 3 + 1);
+    assert_eq!(counted.0, 3 + 1 + 1);
     assert!(counted.1 < HEAD + 300_000, "{counted:?}");
 }
 

@@ -1,9 +1,11 @@
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::{Buf as _, Bytes};
 use thiserror::Error;
 
+use super::Whole;
 use super::header::{Announced, FIXED};
 use crate::basic::Properties;
 use crate::{Limits, MethodId, ReplyCode};
@@ -105,7 +107,7 @@ impl ContentError {
 
 impl<M> Assembler<M> {
     /// The longest body in bytes that shares one allocation with the rest of its content.
-    pub const SMALL_BODY: usize = 8 << 10;
+    pub const SMALL_BODY: usize = super::SMALL_BODY;
 
     /// The scratch space that is kept from one content to the next, in bytes.
     const KEPT: usize = 2 * Self::SMALL_BODY;
@@ -152,19 +154,10 @@ impl<M> Assembler<M> {
         method: M,
         strings: &[&[u8]; N],
     ) -> Result<(), ContentError> {
-        const { assert!(N <= MAX_STRINGS, "a content keeps at most four strings") };
         self.expect_method()?;
         self.scratch.clear();
-        let mut ends = [0; MAX_STRINGS];
-        for (index, end) in ends.iter_mut().enumerate() {
-            self.scratch
-                .extend_from_slice(strings.get(index).copied().unwrap_or_default());
-            *end = self.gathered();
-        }
-        self.state = State::Header {
-            method,
-            strings: ends,
-        };
+        let strings = gather(strings, &mut self.scratch);
+        self.state = State::Header { method, strings };
         Ok(())
     }
 
@@ -202,7 +195,7 @@ impl<M> Assembler<M> {
             .extend_from_slice(payload.get(FIXED..).unwrap_or_default());
         let layout = Layout {
             strings,
-            body: self.gathered(),
+            body: position(&self.scratch),
         };
         if size == 0 {
             return Ok(Some(self.finish_small(method, layout, &[])));
@@ -288,7 +281,7 @@ impl<M> Assembler<M> {
             method,
             bytes: self.take_scratch(&[]),
             layout,
-            large: Some(body),
+            large: Some(Box::new(body)),
         }))
     }
 
@@ -296,15 +289,6 @@ impl<M> Assembler<M> {
     pub fn reset(&mut self) {
         self.state = State::Idle;
         self.scratch = Vec::new();
-    }
-
-    /// How many bytes the scratch space holds.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "strings of a method and a header, each within a frame"
-    )]
-    fn gathered(&self) -> u32 {
-        self.scratch.len() as u32
     }
 
     fn finish_small(&mut self, method: M, layout: Layout, last: &[u8]) -> Content<M> {
@@ -317,14 +301,8 @@ impl<M> Assembler<M> {
     }
 
     /// What has been gathered and `last`, in one exact allocation.
-    #[expect(
-        clippy::arithmetic_side_effects,
-        reason = "lengths of what is in memory"
-    )]
     fn take_scratch(&mut self, last: &[u8]) -> Bytes {
-        let mut bytes = Vec::with_capacity(self.scratch.len() + last.len());
-        bytes.extend_from_slice(&self.scratch);
-        bytes.extend_from_slice(last);
+        let bytes = [self.scratch.as_slice(), last].concat();
         if self.scratch.capacity() > Self::KEPT {
             self.scratch = Vec::new();
         }
@@ -336,6 +314,29 @@ impl<M> Default for Assembler<M> {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Appends the strings. Where each of them ends.
+#[inline]
+fn gather<const N: usize>(strings: &[&[u8]; N], bytes: &mut Vec<u8>) -> Strings {
+    const { assert!(N <= MAX_STRINGS, "a content keeps at most four strings") };
+    let mut ends = [0; MAX_STRINGS];
+    for (index, end) in ends.iter_mut().enumerate() {
+        if let Some(string) = strings.get(index) {
+            bytes.extend_from_slice(string);
+        }
+        *end = position(bytes);
+    }
+    ends
+}
+
+/// Where what comes next will be.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "strings of a method and a header, each within a frame"
+)]
+fn position(bytes: &[u8]) -> u32 {
+    bytes.len() as u32
 }
 
 /// Appends, doubling what is reserved but never beyond what was announced: the last step makes it exact.
@@ -367,11 +368,34 @@ pub struct Content<M> {
     pub method: M,
     bytes: Bytes,
     layout: Layout,
-    /// The body, if it is not in `bytes`.
-    large: Option<Bytes>,
+    /// The body, if it is not in `bytes`. Boxed, as most have none: the less a content takes, the less is moved with it.
+    large: Option<Box<Bytes>>,
 }
 
 impl<M> Content<M> {
+    /// What an [`Assembler`] makes of the method and strings that it starts with, and of the frames that follow. Whether
+    /// no other content is in progress is for the caller to check.
+    #[inline]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "lengths of what is in memory"
+    )]
+    pub fn from_whole<const N: usize>(method: M, strings: &[&[u8]; N], rest: &Whole<'_>) -> Self {
+        let lens = strings.iter().map(|string| string.len());
+        let len = lens.sum::<usize>() + rest.properties().len() + rest.body().len();
+        let mut bytes = Vec::with_capacity(len);
+        let strings = gather(strings, &mut bytes);
+        bytes.extend_from_slice(rest.properties());
+        let body = position(&bytes);
+        bytes.extend_from_slice(rest.body());
+        Content {
+            method,
+            bytes: bytes.into(),
+            layout: Layout { strings, body },
+            large: None,
+        }
+    }
+
     /// The string at `index` of those given to [`Assembler::start`]; empty beyond them.
     pub fn string(&self, index: usize) -> &[u8] {
         let strings = &self.layout.strings;
@@ -403,7 +427,7 @@ impl<M> Content<M> {
         reason = "lengths of what is in memory"
     )]
     pub fn size(&self) -> usize {
-        self.bytes.len() + self.large.as_ref().map_or(0, Bytes::len)
+        self.bytes.len() + self.large.as_ref().map_or(0, |body| body.len())
     }
 
     /// The body.
@@ -420,7 +444,7 @@ impl<M> Content<M> {
     /// The body, shared with this content rather than copied.
     pub fn to_body(&self) -> Bytes {
         match &self.large {
-            Some(body) => body.clone(),
+            Some(body) => Bytes::clone(body),
             None => self
                 .bytes
                 .slice((self.layout.body as usize).min(self.bytes.len())..),
@@ -430,7 +454,7 @@ impl<M> Content<M> {
     /// The body alone, not copied. A small one keeps the bytes of strings and properties alive.
     pub fn into_body(self) -> Bytes {
         match self.large {
-            Some(body) => body,
+            Some(body) => *body,
             None => {
                 let mut bytes = self.bytes;
                 bytes.advance((self.layout.body as usize).min(bytes.len()));

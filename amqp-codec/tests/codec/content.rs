@@ -1,5 +1,5 @@
 use amqp_codec::basic::{self, Properties};
-use amqp_codec::content::{self, Assembler, Content, ContentError, ContentHeader};
+use amqp_codec::content::{self, Assembler, Content, ContentError, ContentHeader, Whole};
 use amqp_codec::{EncodeError, Frame, Limits, Method, RawFrame, ReplyCode, frame, short};
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -510,6 +510,34 @@ proptest! {
         prop_assert_eq!(content.into_body(), body);
     }
 
+    /// What is whole is what comes of assembling it.
+    #[test]
+    fn whole_or_assembled(
+        strings in [strategies::short(), strategies::short()],
+        properties in strategies::properties(),
+        body in vec(any::<u8>(), 1..3000),
+    ) {
+        let strings = [strings[0].as_bytes(), strings[1].as_bytes()];
+        let header = ContentHeader { class_id: 60, body_size: body.len() as u64, properties };
+        let mut payload = Vec::new();
+        header.encode(&mut payload).unwrap();
+        let whole = Whole::new(&payload, &body, &limits()).unwrap();
+        prop_assert_eq!((whole.header_len(), whole.body()), (payload.len(), &body[..]));
+        let content = Content::from_whole(7, &strings, &whole);
+
+        let mut assembler = Assembler::new();
+        assembler.start(7, &strings).unwrap();
+        prop_assert!(assembler.header(&header, &payload, &limits()).unwrap().is_none());
+        let assembled = assembler.body(&body, None).unwrap().unwrap();
+        prop_assert_eq!(content.method, assembled.method);
+        for index in 0..4 {
+            prop_assert_eq!(content.string(index), assembled.string(index));
+        }
+        prop_assert_eq!(content.encoded_properties(), assembled.encoded_properties());
+        prop_assert_eq!(content.size(), assembled.size());
+        prop_assert_eq!(content.into_body(), assembled.into_body());
+    }
+
     /// Any sequence of frames against the rules in their simplest form.
     #[test]
     fn any_order(events in vec(prop_oneof![
@@ -558,6 +586,41 @@ enum Event {
     Method,
     Header(u64),
     Body(usize),
+}
+
+/// What is not whole, not small or not well formed is for an assembler.
+#[test]
+fn whole_is_a_good_header_and_all_of_a_small_body() {
+    let is_whole = |payload: &[u8], body: &[u8], limits: &Limits| {
+        let whole = Whole::new(payload, body, limits);
+        assert!(whole.is_none_or(|whole| whole.body() == body));
+        whole.is_some()
+    };
+    let small = vec![1; Assembler::<()>::SMALL_BODY];
+    let large = vec![1; Assembler::<()>::SMALL_BODY + 1];
+    for (announced, body, expected) in [
+        (5, &b"hello"[..], true),
+        (6, b"hello", false),
+        (4, b"hello", false),
+        (0, b"", false),
+        (small.len() as u64, &small, true),
+        (large.len() as u64, &large, false),
+    ] {
+        let payload = header(announced).1;
+        assert_eq!(is_whole(&payload, body, &limits()), expected, "{announced}");
+    }
+    let mut payload = header(5).1;
+    let body_max = |body_max| Limits {
+        body_max,
+        ..limits()
+    };
+    assert!(is_whole(&payload, b"hello", &body_max(5)));
+    assert!(!is_whole(&payload, b"hello", &body_max(4)));
+    payload[1] = 61;
+    assert!(!is_whole(&payload, b"hello", &limits()), "another class");
+    payload[1] = 60;
+    payload.pop();
+    assert!(!is_whole(&payload, b"hello", &limits()), "cut short");
 }
 
 #[test]
