@@ -366,26 +366,26 @@ impl Drop for Consumer {
 #[must_use = "a delivery stays with this channel until it is acked, nacked or rejected"]
 pub struct Delivery {
     message: proto::Delivery,
-    acker: Acker,
+    core: Arc<ChannelCore>,
 }
 
 impl Delivery {
     pub(super) fn new(core: Arc<ChannelCore>, message: proto::Delivery) -> Self {
-        let acker = Acker {
-            core,
-            tag: message.tag(),
-        };
-        Delivery { message, acker }
+        Delivery { message, core }
     }
 
     /// What settles the delivery, to be kept or sent elsewhere without the message.
     pub fn acker(&self) -> Acker {
-        self.acker.clone()
+        Acker {
+            core: self.core.clone(),
+            tag: self.tag(),
+        }
     }
 
     /// The body, and what settles the delivery.
     pub fn into_parts(self) -> (Bytes, Acker) {
-        (self.message.into_body(), self.acker)
+        let (core, tag) = (self.core, self.message.tag());
+        (self.message.into_body(), Acker { core, tag })
     }
 
     /// See [`Acker::ack`].
@@ -393,7 +393,7 @@ impl Delivery {
     /// # Errors
     /// As there.
     pub fn ack(&self) -> Result<(), UsageError> {
-        self.acker.ack()
+        self.settle(false, Settle::Ack)
     }
 
     /// See [`Acker::ack_multiple`].
@@ -401,7 +401,7 @@ impl Delivery {
     /// # Errors
     /// As there.
     pub fn ack_multiple(&self) -> Result<(), UsageError> {
-        self.acker.ack_multiple()
+        self.settle(true, Settle::Ack)
     }
 
     /// See [`Acker::nack`].
@@ -409,7 +409,7 @@ impl Delivery {
     /// # Errors
     /// As there.
     pub fn nack(&self, requeue: bool) -> Result<(), UsageError> {
-        self.acker.nack(requeue)
+        self.settle(false, Settle::Nack { requeue })
     }
 
     /// See [`Acker::nack_multiple`].
@@ -417,7 +417,7 @@ impl Delivery {
     /// # Errors
     /// As there.
     pub fn nack_multiple(&self, requeue: bool) -> Result<(), UsageError> {
-        self.acker.nack_multiple(requeue)
+        self.settle(true, Settle::Nack { requeue })
     }
 
     /// See [`Acker::reject`].
@@ -425,7 +425,11 @@ impl Delivery {
     /// # Errors
     /// As there.
     pub fn reject(&self, requeue: bool) -> Result<(), UsageError> {
-        self.acker.reject(requeue)
+        self.settle(false, Settle::Reject { requeue })
+    }
+
+    fn settle(&self, multiple: bool, how: Settle) -> Result<(), UsageError> {
+        settle(&self.core, self.tag(), multiple, how)
     }
 }
 
@@ -501,8 +505,17 @@ impl Acker {
     }
 
     fn settle(&self, multiple: bool, how: Settle) -> Result<(), UsageError> {
-        self.core.with(|view| view.settle(self.tag, multiple, how))
+        settle(&self.core, self.tag, multiple, how)
     }
+}
+
+fn settle(
+    core: &ChannelCore,
+    tag: DeliveryTag,
+    multiple: bool,
+    how: Settle,
+) -> Result<(), UsageError> {
+    core.with(|view| view.settle(tag, multiple, how))
 }
 
 impl fmt::Debug for Acker {

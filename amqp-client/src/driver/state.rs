@@ -25,7 +25,7 @@ use super::ids::IdMap;
 use crate::api;
 use crate::error::{CloseCause, Closed, HandshakeError, OneLine, UsageError};
 use crate::outcome::{Counts, Outcome};
-use crate::proto::{ChannelId, Connection, ConsumerId, Event, PublishId, RequestId};
+use crate::proto::{ChannelId, Connection, ConsumerId, Delivery, Event, PublishId, RequestId};
 
 /// The state of one connection, and how it ended once its task is gone.
 pub(crate) struct Shared {
@@ -147,6 +147,8 @@ pub(crate) struct State {
     dead: Vec<Waker>,
     /// Empty, and kept for its memory: publishes that were settled, on the way to those who wait.
     settled: Vec<(PublishId, Interest, Outcome)>,
+    /// Empty, and kept for its memory: messages on the way to their consumers.
+    delivered: VecDeque<(ConsumerId, Delivery)>,
     /// The outcomes of publishes, other than acked, that were not asked for yet.
     outcomes: IdMap<PublishId, Outcome>,
     requests: IdMap<RequestId, RequestSlot>,
@@ -193,6 +195,7 @@ impl State {
             conn,
             dead: Vec::new(),
             settled: Vec::new(),
+            delivered: VecDeque::new(),
             outcomes: IdMap::default(),
             requests: IdMap::default(),
             cancels: IdMap::default(),
@@ -227,13 +230,10 @@ impl State {
     pub(super) fn hand_out_events(&mut self, wakes: &mut Vec<Waker>) {
         self.conn.take_settled(&mut self.settled);
         self.hand_out_settled(wakes);
+        self.conn.take_delivered(&mut self.delivered);
+        self.hand_out_delivered(wakes);
         while let Some(event) = self.conn.poll_event() {
-            // Most of what there is, where there is a consumer: handed on at once, as a delivery is large.
-            if let Event::Delivered(consumer, delivery) = event {
-                self.delivered(consumer, delivery, wakes);
-            } else {
-                self.hand_out(event, wakes);
-            }
+            self.hand_out(event, wakes);
         }
         self.wake_awaited(wakes);
     }

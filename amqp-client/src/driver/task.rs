@@ -19,7 +19,7 @@ use crate::proto::{Batch, Input};
 const READ_SIZES: (usize, usize) = (4 * 1024, 128 * 1024);
 /// How many pieces one write takes.
 const SLICES: usize = 64;
-/// How many received frames are handled under one lock.
+/// How many received frames, or whole deliveries, are handled under one lock.
 const FRAMES_AT_ONCE: usize = 128;
 /// After how many rounds of writing and reading other tasks get their turn.
 const ROUNDS: usize = 16;

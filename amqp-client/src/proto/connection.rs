@@ -17,7 +17,8 @@ use amqp_codec::{
 use super::after;
 use super::channel::{Bounds, Channel, Mode, Shared};
 use super::confirm::PublishSeq;
-use super::event::{ChannelId, Event, Events, Keep, PublishId, RequestError};
+use super::delivery::Delivery;
+use super::event::{ChannelId, ConsumerId, Event, Events, Keep, PublishId, RequestError};
 use super::handshake::{Handshake, ServerInfo};
 use super::heartbeat::Heartbeat;
 use super::outgoing::{Batch, Outgoing};
@@ -540,6 +541,12 @@ impl<P: Keep> Connection<P> {
     /// [`poll_event`](Self::poll_event) gives as [`Event::Settled`], before everything else, at less cost.
     pub fn take_settled(&mut self, taken: &mut Vec<(PublishId, P, Outcome)>) {
         self.events.take_settled(taken);
+    }
+
+    /// The messages for consumers, in exchange for an empty queue: what [`poll_event`](Self::poll_event) gives as
+    /// [`Event::Delivered`], before everything else, at less cost.
+    pub fn take_delivered(&mut self, taken: &mut VecDeque<(ConsumerId, Delivery)>) {
+        self.events.take_delivered(taken);
     }
 
     /// How much is kept, for tests of what must not grow.

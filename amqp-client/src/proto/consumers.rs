@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use amqp_codec::ShortStr;
+use amqp_codec::{ShortStr, basic};
 
-use super::delivery::Origin;
 use super::event::ConsumerId;
 use super::tags::TagRing;
 use crate::error::Violation;
@@ -61,18 +60,18 @@ impl Consumers {
         self.by_tag.remove(tag)?.id
     }
 
-    /// basic.deliver: whose it is.
+    /// basic.deliver: whose it is, if anybody wants it.
+    #[inline]
     pub(super) fn recv_deliver(
         &mut self,
-        consumer: &[u8],
-        delivery: u64,
-    ) -> Result<Origin, Violation> {
+        deliver: &basic::Deliver<'_>,
+    ) -> Result<Option<ConsumerId>, Violation> {
         // RabbitMQ 4.3 redelivers to a tag that it has cancelled: a consumer that acks.
-        let consumer = self.by_tag.get(consumer);
+        let consumer = self.by_tag.get(deliver.consumer_tag.as_bytes());
         let no_ack = consumer.is_some_and(|consumer| consumer.no_ack);
-        let origin = Origin::Consumer(consumer.and_then(|consumer| consumer.id));
-        self.recv_delivery(delivery, no_ack)?;
-        Ok(origin)
+        let id = consumer.and_then(|consumer| consumer.id);
+        self.recv_delivery(deliver.delivery_tag, no_ack)?;
+        Ok(id)
     }
 
     /// A message came under this tag.

@@ -48,9 +48,9 @@ pub enum Settle {
 
 /// What the method of a delivery says, beside its strings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct DeliveryHead {
-    pub(crate) tag: DeliveryTag,
-    pub(crate) redelivered: bool,
+pub(super) struct DeliveryHead {
+    pub(super) tag: u64,
+    pub(super) redelivered: bool,
     pub(super) origin: Origin,
 }
 
@@ -75,27 +75,47 @@ pub(super) enum Origin {
 }
 
 /// A message from a queue, with all of its bytes in one allocation.
+///
+/// It is moved several times on its way to who consumes it: it is kept below the size from which that would be a call.
 pub struct Delivery {
-    content: Content<DeliveryHead>,
+    tag: DeliveryTag,
+    redelivered: bool,
+    content: Content<()>,
 }
+
+const _: () = assert!(size_of::<Delivery>() <= 112);
 
 /// Where the strings of a delivery are in its content.
 const EXCHANGE: usize = 0;
 const ROUTING_KEY: usize = 1;
 
 impl Delivery {
-    pub(crate) fn new(content: Content<DeliveryHead>) -> Self {
-        Delivery { content }
+    #[inline]
+    pub(super) fn new(tag: DeliveryTag, redelivered: bool, content: Content<()>) -> Self {
+        Delivery {
+            tag,
+            redelivered,
+            content,
+        }
+    }
+
+    /// The same from what was put together on this channel.
+    pub(super) fn of_content(channel: ChannelId, content: Content<DeliveryHead>) -> Self {
+        let DeliveryHead {
+            tag, redelivered, ..
+        } = content.method;
+        let tag = DeliveryTag { channel, tag };
+        Delivery::new(tag, redelivered, content.map(|_| ()))
     }
 
     /// The tag to ack, nack or reject it by.
     pub fn tag(&self) -> DeliveryTag {
-        self.content.method.tag
+        self.tag
     }
 
     /// A hint that the message may have been delivered before.
     pub fn redelivered(&self) -> bool {
-        self.content.method.redelivered
+        self.redelivered
     }
 
     /// The exchange it was published to; empty for the default exchange.

@@ -77,9 +77,12 @@ pub enum Event<P> {
 /// What has happened and was not asked for yet.
 #[derive(Debug)]
 pub(super) struct Events<P> {
-    /// Publishes with their outcomes, apart from the rest: they are many, and small. They go first, so that
+    /// Publishes with their outcomes, apart from the rest: they are many, and small. They go before it, so that
     /// the end of a channel comes after the outcomes of its publishes.
     settled: Vec<(PublishId, P, Outcome)>,
+    /// Messages for consumers, apart from the rest for the same reason: the end of a consumer comes after all of its
+    /// messages.
+    delivered: VecDeque<(ConsumerId, Delivery)>,
     other: VecDeque<Event<P>>,
 }
 
@@ -87,6 +90,7 @@ impl<P> Events<P> {
     pub(super) fn new() -> Self {
         Events {
             settled: Vec::new(),
+            delivered: VecDeque::new(),
             other: VecDeque::new(),
         }
     }
@@ -100,6 +104,11 @@ impl<P> Events<P> {
     ) {
         let id = PublishId { channel, seq };
         self.settled.push((id, keep, outcome));
+    }
+
+    #[inline]
+    pub(super) fn delivered(&mut self, consumer: ConsumerId, delivery: Delivery) {
+        self.delivered.push_back((consumer, delivery));
     }
 
     pub(super) fn push_back(&mut self, event: Event<P>) {
@@ -116,12 +125,21 @@ impl<P> Events<P> {
         std::mem::swap(&mut self.settled, taken);
     }
 
+    /// Exchanges the messages for consumers for an empty queue.
+    pub(super) fn take_delivered(&mut self, taken: &mut VecDeque<(ConsumerId, Delivery)>) {
+        debug_assert!(taken.is_empty(), "what was taken before is handed out");
+        std::mem::swap(&mut self.delivered, taken);
+    }
+
     #[inline]
     pub(super) fn pop_front(&mut self) -> Option<Event<P>> {
         if !self.settled.is_empty() {
             self.put_settled_first();
         }
-        self.other.pop_front()
+        match self.delivered.pop_front() {
+            Some((consumer, delivery)) => Some(Event::Delivered(consumer, delivery)),
+            None => self.other.pop_front(),
+        }
     }
 
     #[cold]
@@ -134,7 +152,7 @@ impl<P> Events<P> {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.settled.len() + self.other.len()
+        self.settled.len() + self.delivered.len() + self.other.len()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use amqp_codec::{DecodeError, Method, ProtocolHeader, RawFrame, frame};
+use amqp_codec::content::Whole;
+use amqp_codec::{DecodeError, Method, ProtocolHeader, RawFrame, basic, frame};
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::config::Limits;
@@ -52,6 +53,16 @@ pub enum InputFrame<'a> {
         /// Whether it is for all up to this tag.
         multiple: bool,
     },
+    /// basic.deliver on a channel with all of a small message, which is most of what comes while consuming: its three
+    /// frames at once.
+    Delivery {
+        /// The channel.
+        channel: u16,
+        /// The method.
+        deliver: &'a basic::Deliver<'a>,
+        /// Header and body.
+        content: &'a Whole<'a>,
+    },
     /// A content header.
     Header {
         /// The channel.
@@ -78,6 +89,7 @@ impl InputFrame<'_> {
         match self {
             InputFrame::Method { channel, .. }
             | InputFrame::Ack { channel, .. }
+            | InputFrame::Delivery { channel, .. }
             | InputFrame::Header { channel, .. }
             | InputFrame::Body { channel, .. } => *channel,
             InputFrame::Heartbeat => 0,
@@ -149,8 +161,8 @@ impl Input {
         &mut self.buffer
     }
 
-    /// Decodes whole frames, at most `most`, and hands them over one by one, each with the memory it lies in
-    /// if that may be shared with the message it carries. Whether there may be more.
+    /// Decodes whole frames, or whole deliveries, at most `most`, and hands them over one by one, each with the memory
+    /// it lies in if that may be shared with the message it carries. Whether there may be more.
     ///
     /// # Errors
     /// The first fault; the frames before it have been handled. After it, nothing that the peer sends is
@@ -224,19 +236,22 @@ impl Input {
                         channel,
                         payload,
                     };
-                    decode_frame(raw, offset, &self.limits, |frame| {
+                    decode_frame(raw, &[], offset, &self.limits, |frame| {
                         handle(frame, Some(&whole));
                     })?;
                 }
                 Ok(Some((raw, len))) => {
-                    let decoded = decode_frame(raw, offset, &self.limits, |frame| {
+                    let behind = &self.buffer[at + len..];
+                    let decoded = decode_frame(raw, behind, offset, &self.limits, |frame| {
                         handle(frame, None);
                     });
-                    if let Err(fault) = decoded {
-                        result = Err(fault.into());
-                        break;
+                    match decoded {
+                        Ok(taken_with_it) => at += len + taken_with_it,
+                        Err(fault) => {
+                            result = Err(fault.into());
+                            break;
+                        }
                     }
-                    at += len;
                 }
                 Ok(None) => {
                     result = Ok(false);
@@ -258,13 +273,15 @@ impl Input {
     }
 }
 
+/// Decodes a frame, and if it is the method of a delivery takes the whole content with it: so many of the bytes behind.
 #[inline]
 fn decode_frame(
     raw: RawFrame<'_>,
+    behind: &[u8],
     offset: u64,
     limits: &amqp_codec::Limits,
     handle: impl FnOnce(InputFrame<'_>),
-) -> Result<(), DecodeError> {
+) -> Result<usize, DecodeError> {
     let RawFrame {
         kind,
         channel,
@@ -279,11 +296,24 @@ fn decode_frame(
             tag,
             multiple,
         });
-        return Ok(());
+        return Ok(0);
     }
     match kind {
         frame::METHOD => match &Method::decode(payload, limits) {
-            Ok(method) => handle(InputFrame::Method { channel, method }),
+            Ok(method) => {
+                if let Method::BasicDeliver(deliver) = method
+                    && channel != 0
+                    && let Some((content, len)) = whole_content(channel, behind, limits)
+                {
+                    handle(InputFrame::Delivery {
+                        channel,
+                        deliver,
+                        content: &content,
+                    });
+                    return Ok(len);
+                }
+                handle(InputFrame::Method { channel, method });
+            }
             Err(fault) => return Err(fault.shifted(payload_offset)),
         },
         frame::HEADER => handle(InputFrame::Header {
@@ -298,7 +328,27 @@ fn decode_frame(
             Err(fault) => return Err(fault.shifted(offset)),
         },
     }
-    Ok(())
+    Ok(0)
+}
+
+/// Header and body of a delivery, if the frames behind its method are that, and how many bytes they are: to take all
+/// three at once costs a third less than taking one after the other. Whatever else they are, a fault included, is for
+/// those who take them so.
+#[inline]
+fn whole_content<'a>(
+    channel: u16,
+    behind: &'a [u8],
+    limits: &amqp_codec::Limits,
+) -> Option<(Whole<'a>, usize)> {
+    let (header, header_len) = RawFrame::parse(behind, limits).ok()??;
+    let (body, body_len) = RawFrame::parse(behind.get(header_len..)?, limits).ok()??;
+    let in_order = (header.kind, body.kind) == (frame::HEADER, frame::BODY);
+    let of_channel = (header.channel, body.channel) == (channel, channel);
+    if !in_order || !of_channel {
+        return None;
+    }
+    let content = Whole::new(header.payload, body.payload, limits)?;
+    Some((content, header_len.saturating_add(body_len)))
 }
 
 /// Delivery tag and `multiple` if it is basic.ack: to look for its bytes costs a third of making it a [`Method`] first,
@@ -397,6 +447,32 @@ mod tests {
             });
             assert_eq!((decoded, seen), (Ok(false), 1));
         }
+    }
+
+    #[test]
+    fn a_delivery_that_is_there_is_handed_over_at_once() {
+        let mut input = Input::new(&Limits::default());
+        let properties = basic::Properties::EMPTY;
+        for body in [&b"one"[..], b"two", b"cut off"] {
+            let deliver = basic::Deliver::default();
+            amqp_codec::content::encode(9, &deliver, &properties, body, 4096, input.buffer())
+                .expect("a buffer has room");
+        }
+        let len = input.buffer.len();
+        input.buffer().truncate(len - 1);
+        let mut seen = Vec::new();
+        let mut see = |most| {
+            input.decode(most, |frame, _| {
+                seen.push(match frame {
+                    InputFrame::Delivery { content, .. } => content.body().to_vec(),
+                    InputFrame::Method { .. } => b"method".to_vec(),
+                    InputFrame::Header { .. } => b"header".to_vec(),
+                    other => panic!("{other:?}"),
+                });
+            })
+        };
+        assert_eq!((see(1), see(9)), (Ok(true), Ok(false)));
+        assert_eq!(seen, [&b"one"[..], b"two", b"method", b"header"]);
     }
 
     #[test]

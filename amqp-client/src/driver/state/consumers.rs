@@ -63,6 +63,17 @@ impl State {
         self.stalled > 0
     }
 
+    pub(super) fn hand_out_delivered(&mut self, wakes: &mut Vec<Waker>) {
+        if self.delivered.is_empty() {
+            return;
+        }
+        let mut delivered = std::mem::take(&mut self.delivered);
+        for (consumer, delivery) in delivered.drain(..) {
+            self.delivered(consumer, delivery, wakes);
+        }
+        self.delivered = delivered;
+    }
+
     pub(super) fn delivered(
         &mut self,
         consumer: ConsumerId,

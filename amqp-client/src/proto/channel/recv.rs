@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use amqp_codec::content::{Announced, Content};
+use amqp_codec::content::{Announced, Content, Whole};
 use amqp_codec::{
     Method, MethodFields, MethodId, ReplyCode, ShortStr, Table, basic, channel, frame,
 };
@@ -47,8 +47,17 @@ impl<P: Keep> Channel<P> {
             (State::Opening | State::Open, InputFrame::Body { payload, .. }) => {
                 self.recv_body(payload, source, shared)
             }
+            (
+                State::Opening | State::Open,
+                InputFrame::Delivery {
+                    deliver, content, ..
+                },
+            ) => self.recv_whole_delivery(deliver, content, shared),
             (_, InputFrame::Ack { tag, multiple, .. }) => self.recv_ack(tag, multiple, shared),
-            (State::Closing { .. }, InputFrame::Header { .. } | InputFrame::Body { .. })
+            (
+                State::Closing { .. },
+                InputFrame::Delivery { .. } | InputFrame::Header { .. } | InputFrame::Body { .. },
+            )
             | (State::Opening | State::Open | State::Closing { .. }, InputFrame::Heartbeat) => {
                 Ok(Next::Stays)
             }
@@ -184,15 +193,44 @@ impl<P: Keep> Channel<P> {
             &returned.routing_key,
             &returned.reply_text,
         ];
-        self.start_content(0, false, origin, &strings.map(ShortStr::as_bytes))
+        let head = DeliveryHead {
+            tag: 0,
+            redelivered: false,
+            origin,
+        };
+        Ok(self
+            .incoming
+            .start(head, &strings.map(ShortStr::as_bytes))?)
+    }
+
+    /// What [`recv_deliver`](Self::recv_deliver), [`recv_header`](Self::recv_header) and
+    /// [`recv_body`](Self::recv_body) do one after the other.
+    #[inline]
+    fn recv_whole_delivery(
+        &mut self,
+        deliver: &basic::Deliver<'_>,
+        content: &Whole<'_>,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<Next, Violation> {
+        self.incoming.expect_method()?;
+        let consumer = self.consumers.recv_deliver(deliver)?;
+        let tag = DeliveryTag {
+            channel: self.id,
+            tag: deliver.delivery_tag,
+        };
+        let content = Content::from_whole((), &strings_of(deliver), content);
+        let delivery = Delivery::new(tag, deliver.redelivered, content);
+        self.deliver(consumer, delivery, shared)?;
+        Ok(Next::Stays)
     }
 
     fn recv_deliver(&mut self, deliver: &basic::Deliver<'_>) -> Result<(), Violation> {
-        let tag = deliver.delivery_tag;
-        let consumer = deliver.consumer_tag.as_bytes();
-        let origin = self.consumers.recv_deliver(consumer, tag)?;
-        let strings = [deliver.exchange.as_bytes(), deliver.routing_key.as_bytes()];
-        self.start_content(tag, deliver.redelivered, origin, &strings)
+        let head = DeliveryHead {
+            tag: deliver.delivery_tag,
+            redelivered: deliver.redelivered,
+            origin: Origin::Consumer(self.consumers.recv_deliver(deliver)?),
+        };
+        Ok(self.incoming.start(head, &strings_of(deliver))?)
     }
 
     fn recv_get_ok(&mut self, ok: &basic::GetOk<'_>) -> Result<(), Violation> {
@@ -205,26 +243,12 @@ impl<P: Keep> Channel<P> {
             message_count: ok.message_count,
         };
         let strings = [ok.exchange.as_bytes(), ok.routing_key.as_bytes()];
-        self.start_content(ok.delivery_tag, ok.redelivered, origin, &strings)
-    }
-
-    fn start_content<const N: usize>(
-        &mut self,
-        tag: u64,
-        redelivered: bool,
-        origin: Origin,
-        strings: &[&[u8]; N],
-    ) -> Result<(), Violation> {
-        let tag = DeliveryTag {
-            channel: self.id,
-            tag,
-        };
         let head = DeliveryHead {
-            tag,
-            redelivered,
+            tag: ok.delivery_tag,
+            redelivered: ok.redelivered,
             origin,
         };
-        Ok(self.incoming.start(head, strings)?)
+        Ok(self.incoming.start(head, &strings)?)
     }
 
     fn recv_header(
@@ -237,13 +261,16 @@ impl<P: Keep> Channel<P> {
         let content = self
             .incoming
             .header(announced, payload, &shared.bounds.decoding)?;
-        if content.is_none() {
-            self.missing = announced.body_size;
-            if payload.len() > SMALL_HEADER {
-                self.assemble(payload.len(), shared)?;
+        match content {
+            Some(content) => self.recv_content(content, shared)?,
+            None => {
+                self.missing = announced.body_size;
+                if payload.len() > SMALL_HEADER {
+                    self.assemble(payload.len(), shared)?;
+                }
             }
         }
-        self.recv_content(content, shared)
+        Ok(Next::Stays)
     }
 
     fn recv_body(
@@ -258,14 +285,14 @@ impl<P: Keep> Channel<P> {
             self.assemble(payload.len(), shared)?;
             self.missing = missing;
         }
-        let content = self.incoming.body(payload, source)?;
-        if content.is_some() {
+        if let Some(content) = self.incoming.body(payload, source)? {
             self.missing = 0;
             if self.assembling > 0 {
                 self.assembled(shared);
             }
+            self.recv_content(content, shared)?;
         }
-        self.recv_content(content, shared)
+        Ok(Next::Stays)
     }
 
     /// So many bytes more are kept of a message that is not complete.
@@ -288,29 +315,43 @@ impl<P: Keep> Channel<P> {
         shared.bounds.assembling = shared.bounds.assembling.saturating_sub(given_back);
     }
 
+    /// A message is complete.
     fn recv_content(
         &mut self,
-        content: Option<Content<DeliveryHead>>,
+        content: Content<DeliveryHead>,
         shared: &mut Shared<'_, P>,
-    ) -> Result<Next, Violation> {
-        let Some(content) = content else {
-            return Ok(Next::Stays);
-        };
+    ) -> Result<(), Violation> {
         match content.method.origin {
-            Origin::Consumer(Some(consumer)) => {
-                let delivery = Delivery::new(content);
-                shared
-                    .events
-                    .push_back(Event::Delivered(consumer, delivery));
+            Origin::Consumer(consumer) => {
+                let delivery = Delivery::of_content(self.id, content);
+                self.deliver(consumer, delivery, shared)
             }
-            Origin::Consumer(None) => {
-                self.give_back(&Delivery::new(content), shared);
-                self.has_answered(&basic::Nack::default(), shared)?;
+            Origin::Get { message_count } => self.recv_got(content, message_count, shared),
+            Origin::Return { code } => {
+                self.recv_return(code, content, shared);
+                Ok(())
             }
-            Origin::Get { message_count } => self.recv_got(content, message_count, shared)?,
-            Origin::Return { code } => self.recv_return(code, content, shared),
         }
-        Ok(Next::Stays)
+    }
+
+    /// A message for this consumer, or for none any more.
+    #[inline]
+    fn deliver(
+        &mut self,
+        consumer: Option<ConsumerId>,
+        delivery: Delivery,
+        shared: &mut Shared<'_, P>,
+    ) -> Result<(), Violation> {
+        match consumer {
+            Some(consumer) => {
+                shared.events.delivered(consumer, delivery);
+                Ok(())
+            }
+            None => {
+                self.give_back(&delivery, shared);
+                self.has_answered(&basic::Nack::default(), shared)
+            }
+        }
     }
 
     /// A message that nobody wants any more must not stay unsettled. One that needs no ack is gone; one of a stream is
@@ -336,10 +377,11 @@ impl<P: Keep> Channel<P> {
         };
         match rpc.request {
             Some(request) => {
-                let got = Reply::Got(Some((Delivery::new(content), message_count)));
+                let delivery = Delivery::of_content(self.id, content);
+                let got = Reply::Got(Some((delivery, message_count)));
                 shared.events.push_back(Event::Reply(request, Ok(got)));
             }
-            None => self.give_back(&Delivery::new(content), shared),
+            None => self.give_back(&Delivery::of_content(self.id, content), shared),
         }
         self.send_next_rpc(shared);
         Ok(())
@@ -616,6 +658,12 @@ impl<P: Keep> Channel<P> {
 }
 
 /// A return that is tied to no publish, with the message as it came back.
+/// The strings that a delivery keeps of its method.
+#[inline]
+fn strings_of<'a>(deliver: &'a basic::Deliver<'_>) -> [&'a [u8]; 2] {
+    [deliver.exchange.as_bytes(), deliver.routing_key.as_bytes()]
+}
+
 fn unmatched_return(code: ReplyCode, content: Content<DeliveryHead>) -> Returned {
     let owned = |index| short(content.string(index)).into_owned();
     let (exchange, routing_key, text) = (owned(0), owned(1), owned(2));

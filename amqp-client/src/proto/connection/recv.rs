@@ -20,8 +20,8 @@ impl<P: Keep> Connection<P> {
         while self.handle_some_input(now, input, usize::MAX) {}
     }
 
-    /// The same for at most so many frames, so that a lock on this state need not be held for long. Whether
-    /// there may be more.
+    /// The same for at most so many frames or whole deliveries, so that a lock on this state need not be held for
+    /// long. Whether there may be more.
     pub fn handle_some_input(&mut self, now: Instant, input: &mut Input, frames: usize) -> bool {
         self.heartbeat.received(now);
         let result = input.decode(frames, |frame, source| {
@@ -289,12 +289,22 @@ fn trace_frame(direction: &'static str, frame: InputFrame<'_>) {
             let method = MethodId::BASIC_ACK;
             tracing::trace!(target: FRAMES, channel, %method, direction);
         }
-        InputFrame::Header { payload, .. } => {
-            tracing::trace!(target: FRAMES, channel, len = payload.len(), "{direction} header");
-        }
-        InputFrame::Body { payload, .. } => {
-            tracing::trace!(target: FRAMES, channel, len = payload.len(), "{direction} body");
+        InputFrame::Header { payload, .. } => trace_header(direction, channel, payload.len()),
+        InputFrame::Body { payload, .. } => trace_body(direction, channel, payload.len()),
+        InputFrame::Delivery { content, .. } => {
+            let method = MethodId::BASIC_DELIVER;
+            tracing::trace!(target: FRAMES, channel, %method, direction);
+            trace_header(direction, channel, content.header_len());
+            trace_body(direction, channel, content.body().len());
         }
         InputFrame::Heartbeat => tracing::trace!(target: FRAMES, "{direction} heartbeat"),
     }
+}
+
+fn trace_header(direction: &'static str, channel: u16, len: usize) {
+    tracing::trace!(target: FRAMES, channel, len, "{direction} header");
+}
+
+fn trace_body(direction: &'static str, channel: u16, len: usize) {
+    tracing::trace!(target: FRAMES, channel, len, "{direction} body");
 }

@@ -308,11 +308,11 @@ fn recover_takes_all_tags_away() {
     session.feed(wire().deliver(1, "c", 2));
     let (_, crossing) = session.deliveries().remove(0);
     session.feed(wire().method(1, basic::RecoverOk {}).deliver(1, "c", 3));
-    let mut events = session.events();
-    let after = match events.pop() {
-        Some(Event::Delivered(_, delivery)) => delivery.tag(),
-        other => panic!("{other:?}"),
+    let events = session.events();
+    let [Event::Delivered(_, after), Event::Reply(..)] = &events[..] else {
+        panic!("{events:?}");
     };
+    let after = after.tag();
     for tag in [before, crossing] {
         assert_eq!(
             session.settle(tag, false, Settle::Ack),
@@ -363,6 +363,192 @@ fn the_parts_of_a_delivery() {
     match session.events().remove(0) {
         Event::Delivered(_, delivery) => assert!(!delivery.redelivered()),
         other => panic!("{other:?}"),
+    }
+}
+
+/// The method of a delivery, and what seems to be the header of so many bytes.
+fn head(channel: u16, (kind, of_channel): (u8, u16), body_size: u64) -> Wire {
+    let deliver = basic::Deliver {
+        consumer_tag: text("c"),
+        delivery_tag: 1,
+        routing_key: text("key"),
+        ..Default::default()
+    };
+    let header = content::ContentHeader {
+        class_id: 60,
+        body_size,
+        ..Default::default()
+    };
+    let mut payload = Vec::new();
+    header.encode(&mut payload).expect("a vector has room");
+    let wire = wire().method(channel, deliver);
+    wire.raw(kind, of_channel, &payload)
+}
+
+/// What comes of these bytes, to which a delivery and a heartbeat are added, if they arrive in pieces that end there:
+/// events and answers, in words.
+fn comes_of(bytes: &[u8], cuts: &[usize]) -> (Vec<String>, Vec<String>) {
+    let mut session = Session::open();
+    let (id, other) = (session.channel(), session.channel());
+    session.consumer(id, "c", false);
+    session.consumer(other, "forgotten", false);
+    let forgotten = session.consumer(other, "quiet", true);
+    session.view(other).forget_consumer(forgotten);
+    session.sent();
+    let mut from = 0;
+    for to in cuts.iter().copied().chain([bytes.len()]) {
+        session.feed_bytes(&bytes[from..to]);
+        from = to;
+    }
+    session.feed(wire().deliver(1, "c", 100).raw(frame::HEARTBEAT, 0, &[]));
+    let told = |event| match event {
+        Event::Delivered(consumer, delivery) => format!(
+            "{consumer:?} {delivery:?} {:?} {:?}",
+            delivery.properties(),
+            delivery.body()
+        ),
+        other => format!("{other:?}"),
+    };
+    let events = session.events().into_iter().map(told).collect();
+    (events, session.sent())
+}
+
+/// Whether the frames of a delivery are handled at once or one by one.
+#[test]
+fn a_delivery_that_is_there_at_once_is_what_it_is_in_pieces() {
+    let body = |len| vec![b'x'; len];
+    let rich = Properties {
+        message_id: Some(text("01J")),
+        headers: Some(table! { "k" => "v" }.into()),
+        ..Properties::EMPTY
+    };
+    let deliver = |consumer_tag, delivery_tag| basic::Deliver {
+        consumer_tag: text(consumer_tag),
+        delivery_tag,
+        redelivered: true,
+        exchange: text("exchange"),
+        routing_key: text("key"),
+        ..Default::default()
+    };
+    const HEADER: (u8, u16) = (frame::HEADER, 1);
+    let none = Properties::EMPTY;
+    let cases = [
+        (
+            "three",
+            wire()
+                .deliver(1, "c", 1)
+                .deliver(1, "c", 2)
+                .deliver(1, "c", 3),
+        ),
+        (
+            "of two channels",
+            wire().deliver(1, "c", 1).deliver(2, "forgotten", 1),
+        ),
+        (
+            "with all it can have",
+            wire().content(1, deliver("c", 1), &rich, b"body"),
+        ),
+        (
+            "without a body",
+            wire().content(1, deliver("c", 1), &rich, b""),
+        ),
+        (
+            "of two body frames",
+            head(1, HEADER, 4)
+                .raw(frame::BODY, 1, b"bo")
+                .raw(frame::BODY, 1, b"dy"),
+        ),
+        (
+            "with an empty body frame",
+            head(1, HEADER, 4)
+                .raw(frame::BODY, 1, b"")
+                .raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "as long as is small",
+            wire().content(1, deliver("c", 1), &none, &body(8 << 10)),
+        ),
+        (
+            "for nobody",
+            wire().deliver(2, "quiet", 1).deliver(1, "unknown", 1),
+        ),
+        (
+            "under a tag again",
+            wire()
+                .deliver(1, "c", 1)
+                .deliver(1, "c", 1)
+                .deliver(1, "c", 2),
+        ),
+        ("on no channel", wire().deliver(3, "c", 1)),
+        ("on channel 0", wire().deliver(0, "c", 1)),
+        ("within another", head(1, HEADER, 4).deliver(1, "c", 2)),
+        (
+            "beside another",
+            head(1, HEADER, 4)
+                .deliver(2, "forgotten", 1)
+                .raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "header of another channel",
+            head(1, (frame::HEADER, 2), 4).raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "two headers",
+            head(1, HEADER, 4).raw(frame::HEADER, 1, b"body"),
+        ),
+        (
+            "header in a body",
+            head(1, (frame::BODY, 1), 4).raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "body of another channel",
+            head(1, HEADER, 4).raw(frame::BODY, 2, b"body"),
+        ),
+        (
+            "body too long",
+            head(1, HEADER, 3).raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "two bodies",
+            head(1, HEADER, 4)
+                .raw(frame::BODY, 1, b"body")
+                .raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "header malformed",
+            wire()
+                .method(1, deliver("c", 1))
+                .raw(frame::HEADER, 1, b"x")
+                .raw(frame::BODY, 1, b"x"),
+        ),
+        (
+            "header above the limit",
+            head(1, HEADER, u64::MAX).raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "no header",
+            wire()
+                .method(1, deliver("c", 1))
+                .raw(frame::BODY, 1, b"body"),
+        ),
+        (
+            "no frame behind",
+            wire().method(1, deliver("c", 1)).raw(9, 1, b"body"),
+        ),
+        (
+            "of a closed channel",
+            wire()
+                .channel_close(1, ReplyCode(404), "no")
+                .deliver(1, "c", 1),
+        ),
+    ];
+    for (case, Wire(bytes)) in cases {
+        let at_once = comes_of(&bytes, &[]);
+        let singly: Vec<usize> = (1..bytes.len()).collect();
+        assert_eq!(comes_of(&bytes, &singly), at_once, "{case}");
+        for cut in (1..bytes.len()).take(200) {
+            assert_eq!(comes_of(&bytes, &[cut]), at_once, "{case}, cut at {cut}");
+        }
     }
 }
 

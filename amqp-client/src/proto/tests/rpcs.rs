@@ -219,7 +219,7 @@ fn the_cancel_of_a_consumer_that_was_given_up_goes_before_its_successor() {
     session.feed(wire().deliver(1, "ctag", 1));
     let events = session.events();
     assert!(
-        matches!(&events[..], [Event::Reply(answered, Ok(_)), Event::Delivered(consumer, _)]
+        matches!(&events[..], [Event::Delivered(consumer, _), Event::Reply(answered, Ok(_))]
         if *answered == requests[1] && consumer.0 == requests[1])
     );
 }
