@@ -53,28 +53,33 @@ impl Shared {
     /// Does something with the state, then hands out the events that made, and wakes the task and whoever
     /// is concerned, after the lock is released.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        // Mostly the task is the only one.
         let mut wakes = Vec::new();
-        let result = {
+        let (result, task) = {
             let mut state = self.lock();
             let result = act(&mut state);
             state.hand_out_events(&mut wakes);
-            wakes.extend(state.parked.take());
-            result
+            (result, state.take_parked())
         };
-        wake_all(wakes);
+        wake_all(wakes.into_iter().chain(task));
         result
     }
 
-    /// The same, for the task itself.
-    pub(super) fn with_task<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
-        let mut wakes = Vec::new();
+    /// The same, for the task itself. `wakes` is empty before and after, and the task's to keep for its memory.
+    pub(super) fn with_task<R>(
+        &self,
+        wakes: &mut Vec<Waker>,
+        act: impl FnOnce(&mut State) -> R,
+    ) -> R {
         let result = {
             let mut state = self.lock();
             let result = act(&mut state);
-            state.hand_out_events(&mut wakes);
+            state.hand_out_events(wakes);
             result
         };
-        wake_all(wakes);
+        if !wakes.is_empty() {
+            wake_all(wakes.drain(..));
+        }
         result
     }
 
@@ -130,12 +135,16 @@ impl Drop for Locked<'_> {
 impl Locked<'_> {
     #[cold]
     fn drop_dead(&mut self) {
-        let dead = std::mem::take(&mut self.0.dead);
-        MutexGuard::unlocked(&mut self.0, || drop(dead));
+        let mut dead = std::mem::take(&mut self.0.dead);
+        MutexGuard::unlocked(&mut self.0, || dead.clear());
+        // Kept for its memory, where nobody has begun another one.
+        if self.0.dead.is_empty() {
+            self.0.dead = dead;
+        }
     }
 }
 
-fn wake_all(wakes: Vec<Waker>) {
+fn wake_all(wakes: impl Iterator<Item = Waker>) {
     for waker in wakes {
         waker.wake();
     }

@@ -4,14 +4,14 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::Sleep;
 
-use super::state::Shared;
+use super::state::{Shared, State};
 use crate::error::{CloseCause, Closed, IoError};
 use crate::proto::{Batch, Input};
 
@@ -33,6 +33,8 @@ pub(super) struct Task<T> {
     input: Input,
     read_size: usize,
     batch: Batch,
+    /// Empty, and kept for its memory: whom to wake.
+    wakes: Vec<Waker>,
     /// Bytes given to the transport since the connection began.
     written: u64,
     /// Some of them may still be in the transport, such as a record of TLS that is half sent.
@@ -53,6 +55,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
             input,
             read_size: READ_SIZES.0,
             batch: Batch::new(),
+            wakes: Vec::new(),
             written: 0,
             unflushed: false,
             write_error: None,
@@ -99,7 +102,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
 
     fn next_batch(&mut self, now: Instant) -> bool {
         let batch = &mut self.batch;
-        self.shared.with_task(|state| {
+        self.shared.with_task(&mut self.wakes, |state| {
             state.set_parked(None);
             state.conn.poll_transmit(now, batch)
         })
@@ -130,15 +133,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
         if count == room {
             self.read_size = (self.read_size * 2).min(READ_SIZES.1);
         }
-        let (shared, input) = (&self.shared, &mut self.input);
-        while shared.with_task(|state| state.conn.handle_some_input(now, input, FRAMES_AT_ONCE)) {}
+        let (shared, input, wakes) = (&self.shared, &mut self.input, &mut self.wakes);
+        let mut handle_some =
+            |state: &mut State| state.conn.handle_some_input(now, input, FRAMES_AT_ONCE);
+        while shared.with_task(wakes, &mut handle_some) {}
         true
     }
 
     fn transport_ended(&mut self, cause: CloseCause) {
         let written = self.written;
-        self.shared
-            .with_task(|state| state.conn.handle_transport_end(written, cause));
+        self.shared.with_task(&mut self.wakes, |state| {
+            state.conn.handle_transport_end(written, cause);
+        });
         self.write_error
             .get_or_insert_with(|| io::ErrorKind::NotConnected.into());
     }
@@ -188,7 +194,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
             // Time goes on while a peer has always more to send. After reading: what has come counts as heard.
             if due {
                 self.shared
-                    .with_task(|state| state.conn.handle_timeout(now));
+                    .with_task(&mut self.wakes, |state| state.conn.handle_timeout(now));
             }
             return Poll::Ready(());
         }
@@ -197,7 +203,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
             return Poll::Ready(());
         }
         let (batch, waker) = (&mut self.batch, cx.waker());
-        let sleep_until = self.shared.with_task(|state| {
+        let sleep_until = self.shared.with_task(&mut self.wakes, |state| {
             state.conn.stamp(now);
             if state.conn.poll_timeout().is_some_and(|at| at <= now) {
                 state.conn.handle_timeout(now);
@@ -248,7 +254,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Future for Task<T> {
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         let written = self.written;
-        let closed = self.shared.with_task(|state| {
+        let closed = self.shared.with_task(&mut self.wakes, |state| {
             state
                 .conn
                 .handle_transport_end(written, CloseCause::Abandoned);

@@ -90,6 +90,9 @@ impl State {
     }
 
     pub(super) fn hand_out_settled(&mut self, wakes: &mut Vec<Waker>) {
+        if self.settled.is_empty() {
+            return;
+        }
         let mut settled = std::mem::take(&mut self.settled);
         for (id, interest, outcome) in settled.drain(..) {
             self.settled(id, interest, outcome, wakes);
