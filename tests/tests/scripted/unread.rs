@@ -121,7 +121,8 @@ async fn large_message_lets_others_through() {
 /// Every call ends though nothing is read, and so does the connection.
 #[tokio::test(start_paused = true)]
 async fn every_call_ends_when_nothing_is_read() {
-    let (mut peer, connection) = narrow(ConnectOptions::new()).await;
+    let connect = ConnectOptions::new().outgoing_buffer(1 << 20);
+    let (mut peer, connection) = narrow(connect).await;
     let options = ConfirmOptions::default();
     let (channel, _) = confirm_channel(&mut peer, &connection, options).await;
     let confirm = channel
