@@ -68,7 +68,8 @@ pub enum Event<P> {
     Settled(PublishId, P, Outcome),
     /// A message came back that is tied to no publish in confirm mode.
     Returned(ChannelId, Box<Returned>),
-    /// A message for a consumer.
+    /// A message for a consumer. Messages are told of before what else came with them, also before the answer that the
+    /// consumer was started.
     Delivered(ConsumerId, Delivery),
     /// The server cancelled a consumer, of this tag: its queue is gone, or it moved.
     ConsumerCancelled(ChannelId, ConsumerId, ShortStr<'static>),
