@@ -1,16 +1,23 @@
 //! Closes that cross, closes that are never answered, and closes by the server in the midst of everything.
 
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use amqp_client::codec::basic::Properties;
 use amqp_client::codec::{MethodId, ReplyCode, basic, channel, connection, queue, short};
 use amqp_client::error::{CloseCause, ErrorKind, Initiator};
 use amqp_client::{
-    ConfirmOptions, ConnectOptions, Consume, Message, Outcome, QueueDeclare, UnknownReason,
+    ConfirmOptions, ConnectOptions, Connection, Consume, Message, Outcome, QueueDeclare,
+    UnknownReason,
 };
-use amqp_tests::peer::Greeting;
+use amqp_tests::peer::{Greeting, Peer};
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_immediate};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::time::Instant;
 
 use super::broker::{AutoBroker, Rules};
@@ -570,4 +577,72 @@ async fn connection_that_breaks_before_our_close_is_sent() {
     drop(peer);
     let error = close.await.unwrap_err();
     assert_eq!(error.closed().unwrap().initiator, Initiator::Transport);
+}
+
+/// A pipe of which one direction can break: what comes is still read.
+struct OneWay {
+    pipe: DuplexStream,
+    broken: Arc<AtomicBool>,
+}
+
+impl AsyncRead for OneWay {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for OneWay {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.pipe).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_shutdown(cx)
+    }
+}
+
+/// A server that goes tells why in its last bytes. Writing fails by then, and that is no reason not to read them,
+/// however many there are.
+#[tokio::test(start_paused = true)]
+async fn why_is_read_when_writing_has_failed() {
+    const HEARTBEAT: [u8; 8] = [8, 0, 0, 0, 0, 0, 0, 0xCE];
+    let (mut peer, pipe) = Peer::in_memory(8 << 20);
+    let broken = Arc::new(AtomicBool::new(false));
+    let one_way = OneWay {
+        pipe,
+        broken: broken.clone(),
+    };
+    let (connection, _) = tokio::join!(
+        Connection::open_over(one_way, ConnectOptions::new()),
+        peer.handshake(Greeting::default())
+    );
+    let connection = connection.unwrap();
+    settle().await;
+    // All of it is there before the client gets to run, and it is more than many reads take.
+    broken.store(true, Ordering::Relaxed);
+    let heartbeats = HEARTBEAT.repeat((4 << 20) / HEARTBEAT.len());
+    let server = async {
+        peer.send_bytes(heartbeats).await;
+        peer.close_connection(ReplyCode::CONNECTION_FORCED, "node down")
+            .await;
+    };
+    let (channel, ()) = tokio::join!(connection.open_channel(), server);
+    channel.unwrap_err();
+    let closed = connection.closed().await;
+    assert_eq!(closed.code, ReplyCode::CONNECTION_FORCED, "{closed:?}");
 }
