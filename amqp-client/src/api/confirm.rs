@@ -289,7 +289,7 @@ pub(super) fn try_once<R>(
         return Err(reason);
     }
     let result = put(&mut state, core.id, core.slot, unsent)?;
-    let task = state.take_parked();
+    let task = state.take_asleep();
     drop(state);
     if let Some(task) = task {
         task.wake();

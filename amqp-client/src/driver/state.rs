@@ -59,7 +59,7 @@ impl Shared {
             let mut state = self.lock();
             let result = act(&mut state);
             state.hand_out_events(&mut wakes);
-            (result, state.take_parked())
+            (result, state.take_asleep())
         };
         wake_all(wakes.into_iter().chain(task));
         result
@@ -178,8 +178,10 @@ pub(crate) struct State {
     handshake_waker: Option<Waker>,
     /// Channels somebody waits on for room in flight or for confirms.
     awaited: Vec<usize>,
-    /// Set while the task sleeps.
-    parked: Option<Waker>,
+    /// Wakes the task.
+    task: Option<Waker>,
+    /// The task sleeps, and nobody has woken it since.
+    asleep: bool,
 }
 
 /// What the handles of one channel share.
@@ -218,25 +220,52 @@ impl State {
             handshake: None,
             handshake_waker: None,
             awaited: Vec::new(),
-            parked: None,
+            task: None,
+            asleep: false,
         }
     }
 
     // ----- the task -----
 
-    /// The task goes to sleep, or `None`: is awake.
-    pub(super) fn set_parked(&mut self, waker: Option<Waker>) {
-        let old = std::mem::replace(&mut self.parked, waker);
-        self.dead.extend(old);
+    /// The task is awake: nobody needs to wake it.
+    pub(super) fn set_awake(&mut self) {
+        self.asleep = false;
+    }
+
+    /// The task goes to sleep. Its waker is mostly the one that is there.
+    pub(super) fn set_asleep(&mut self, waker: &Waker) {
+        self.asleep = true;
+        if !self.task.as_ref().is_some_and(|task| task.will_wake(waker)) {
+            let old = self.task.replace(waker.clone());
+            self.dead.extend(old);
+        }
     }
 
     /// The task, if it sleeps: whoever puts something into the outgoing buffer wakes it.
-    pub(crate) fn take_parked(&mut self) -> Option<Waker> {
-        self.parked.take()
+    pub(crate) fn take_asleep(&mut self) -> Option<Waker> {
+        if std::mem::take(&mut self.asleep) {
+            self.task.clone()
+        } else {
+            None
+        }
+    }
+
+    /// Whether the task may read: no consumer has too much already, and the peer takes what we owe it.
+    pub(super) fn may_read(&self) -> bool {
+        !self.conn.is_overfull() && !self.is_stalled() && self.conn.closed().is_none()
     }
 
     /// Hands out what has happened; whoever is to be woken goes into `wakes`.
     pub(super) fn hand_out_events(&mut self, wakes: &mut Vec<Waker>) {
+        if self.conn.has_events() {
+            self.hand_out_all(wakes);
+        }
+        if !self.awaited.is_empty() {
+            self.wake_awaited(wakes);
+        }
+    }
+
+    fn hand_out_all(&mut self, wakes: &mut Vec<Waker>) {
         self.conn.take_settled(&mut self.settled);
         self.hand_out_settled(wakes);
         self.conn.take_delivered(&mut self.delivered);
@@ -244,7 +273,6 @@ impl State {
         while let Some(event) = self.conn.poll_event() {
             self.hand_out(event, wakes);
         }
-        self.wake_awaited(wakes);
     }
 
     fn hand_out(&mut self, event: Event<Interest>, wakes: &mut Vec<Waker>) {

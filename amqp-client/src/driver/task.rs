@@ -21,8 +21,10 @@ const READ_SIZES: (usize, usize) = (4 * 1024, 128 * 1024);
 const SLICES: usize = 64;
 /// How many received frames, or whole deliveries, are handled under one lock.
 const FRAMES_AT_ONCE: usize = 128;
+/// How many reads follow each other before what they gave rise to is written.
+const READS: usize = 4;
 /// After how many rounds of writing and reading other tasks get their turn.
-const ROUNDS: usize = 16;
+const ROUNDS: usize = 4;
 /// How long the last bytes, such as a close-ok, may take to be written and the stream to be ended.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -103,7 +105,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
     fn next_batch(&mut self, now: Instant) -> bool {
         let batch = &mut self.batch;
         self.shared.with_task(&mut self.wakes, |state| {
-            state.set_parked(None);
+            state.set_awake();
             state.conn.poll_transmit(now, batch)
         })
     }
@@ -181,50 +183,65 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
 
     /// One round of writing, reading and looking at the clock. `Ready` if it may be worth another one.
     fn poll_round(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        let wrote = self.write(cx, now);
+        self.write(cx, now);
         self.flush(cx);
-        let (may_read, due) = {
-            let state = self.shared.lock();
-            let may_read = !state.conn.is_overfull() && !state.is_stalled();
-            let due = state.conn.poll_timeout().is_some_and(|at| at <= now);
-            (may_read, due)
-        };
-        let read = may_read && self.read(cx, now);
-        if wrote || read {
-            // Time goes on while a peer has always more to send. After reading: what has come counts as heard.
-            if due {
-                self.shared
-                    .with_task(&mut self.wakes, |state| state.conn.handle_timeout(now));
-            }
-            return Poll::Ready(());
-        }
-        if let Some(error) = self.write_error.take() {
+        let reading = self.read_some(cx, now);
+        let read_all = !matches!(reading, Reading::GoesOn);
+        if read_all && let Some(error) = self.write_error.take() {
             self.transport_ended(CloseCause::Io(IoError::from(error)));
             return Poll::Ready(());
         }
         let (batch, waker) = (&mut self.batch, cx.waker());
         let sleep_until = self.shared.with_task(&mut self.wakes, |state| {
             state.conn.stamp(now);
-            if state.conn.poll_timeout().is_some_and(|at| at <= now) {
+            // Time goes on while a peer has always more to send. After reading: what has come counts as heard.
+            let timeout = state.conn.poll_timeout();
+            if timeout.is_some_and(|at| at <= now) {
                 state.conn.handle_timeout(now);
                 return None;
             }
-            // A consumer was read since the last look, or the peer was: there is reading to be done.
-            if !may_read && !state.conn.is_overfull() && !state.is_stalled() {
+            let may_go_on = match reading {
+                Reading::Waits => false,
+                Reading::GoesOn => true,
+                // A consumer was read since the last look, or the peer was.
+                Reading::MayNot => state.may_read(),
+            };
+            // Something was put in since the last look, or all is over.
+            let is_over = state.conn.closed().is_some();
+            if may_go_on || is_over || (batch.is_empty() && state.conn.poll_transmit(now, batch)) {
                 return None;
             }
-            // Something was put in since the last look.
-            if batch.is_empty() && state.conn.poll_transmit(now, batch) {
-                return None;
-            }
-            state.set_parked(Some(waker.clone()));
-            Some(state.conn.poll_timeout())
+            state.set_asleep(waker);
+            Some(timeout)
         });
         match sleep_until {
             None => Poll::Ready(()),
             Some(deadline) => self.timer.poll(cx, deadline, now),
         }
     }
+
+    /// Reads until nothing more comes, but not for ever: a read that may be the last costs no round of its own.
+    fn read_some(&mut self, cx: &mut Context<'_>, now: Instant) -> Reading {
+        for _ in 0..READS {
+            if !self.shared.lock().may_read() {
+                return Reading::MayNot;
+            }
+            if !self.read(cx, now) {
+                return Reading::Waits;
+            }
+        }
+        Reading::GoesOn
+    }
+}
+
+/// How a round of reading ended.
+enum Reading {
+    /// The transport has no more, and wakes the task when it does.
+    Waits,
+    /// The transport may have more.
+    GoesOn,
+    /// Consumers have enough for now, or the peer reads too little of what we owe it.
+    MayNot,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Future for Task<T> {
@@ -232,8 +249,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Future for Task<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        let now = tokio::time::Instant::now().into_std();
         for _ in 0..ROUNDS {
-            let now = tokio::time::Instant::now().into_std();
             if this.goodbye.is_none() && this.shared.lock().conn.closed().is_some() {
                 this.goodbye = Some(now + GOODBYE);
             }

@@ -537,6 +537,11 @@ impl<P: Keep> Connection<P> {
         self.events.pop_front()
     }
 
+    /// Whether [`poll_event`](Self::poll_event) has something.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The publishes that have their outcome, in exchange for an empty vector: what
     /// [`poll_event`](Self::poll_event) gives as [`Event::Settled`], before everything else, at less cost.
     pub fn take_settled(&mut self, taken: &mut Vec<(PublishId, P, Outcome)>) {

@@ -120,6 +120,11 @@ impl<P> Events<P> {
         self.other.extend(events);
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.settled.is_empty() && self.delivered.is_empty() && self.other.is_empty()
+    }
+
     /// Exchanges the settled publishes for an empty vector.
     pub(super) fn take_settled(&mut self, taken: &mut Vec<(PublishId, P, Outcome)>) {
         debug_assert!(taken.is_empty(), "what was taken before is handed out");

@@ -124,7 +124,7 @@ impl State {
     /// The task, if it sleeps and may read again.
     pub(crate) fn take_unstalled(&mut self) -> Option<Waker> {
         if std::mem::take(&mut self.unstalled) {
-            self.take_parked()
+            self.take_asleep()
         } else {
             None
         }
