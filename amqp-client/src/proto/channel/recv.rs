@@ -657,13 +657,13 @@ impl<P: Keep> Channel<P> {
     }
 }
 
-/// A return that is tied to no publish, with the message as it came back.
 /// The strings that a delivery keeps of its method.
 #[inline]
 fn strings_of<'a>(deliver: &'a basic::Deliver<'_>) -> [&'a [u8]; 2] {
     [deliver.exchange.as_bytes(), deliver.routing_key.as_bytes()]
 }
 
+/// A return that is tied to no publish, with the message as it came back.
 fn unmatched_return(code: ReplyCode, content: Content<DeliveryHead>) -> Returned {
     let owned = |index| short(content.string(index)).into_owned();
     let (exchange, routing_key, text) = (owned(0), owned(1), owned(2));
