@@ -151,11 +151,24 @@ impl Load {
 /// Those of `measure`.
 pub fn per_message(
     count: u64,
+    measure: impl FnMut(u64) -> Result<u64, Failure>,
+) -> Result<f64, Failure> {
+    per_message_between(count, 2 * count, measure)
+}
+
+/// The same, of runs with `few` and with `many` messages: where what they cost differs from run to run, the fewer the
+/// few are, the less of that is in it.
+///
+/// # Errors
+/// Those of `measure`.
+pub fn per_message_between(
+    few: u64,
+    many: u64,
     mut measure: impl FnMut(u64) -> Result<u64, Failure>,
 ) -> Result<f64, Failure> {
-    let once = measure(count)?;
-    let twice = measure(2 * count)?;
-    Ok((twice as f64 - once as f64) / count as f64)
+    let of_few = measure(few)?;
+    let of_many = measure(many)?;
+    Ok((of_many as f64 - of_few as f64) / (many - few) as f64)
 }
 
 /// What counts system calls.
