@@ -23,15 +23,16 @@ pub(super) fn run(context: &Context) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 6] = [
     "Instructions in user space and processor time for each message of 16 B, one ack a message, unless something else is \
      what grows.",
     "Messages in flight: with one, a message pays for its system calls and for waking two tasks alone; a thousand share \
      them. Beyond that a message costs the same, and memory grows by what is kept of it until its confirm.",
     "Octets of body: below 4 KiB a body is copied once, above that it is sent from where it is. What grows is the \
      kernel's copy; in user space a body of several frames costs what those frames do.",
-    "Channels, tasks, and a tag that stays open: the cost is the same but for what is no longer in the processor's \
-     caches, and for looking at another channel's tags for each message.",
+    "Channels: what is done once for each channel that has published since the last write is shared by fewer messages, \
+     the more of them are in use. Those that are open only cost nothing. Tasks: the same for any number.",
+    "A tag that stays open moves to a map beside the ring of open tags; each ack looks there too, as long as it stays.",
     "Consumers on a channel: with each one more, fewer messages wait when its task is woken, up to one waking for each \
      message.",
 ];
