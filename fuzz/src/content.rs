@@ -1,5 +1,5 @@
 use amqp_codec::basic::Properties;
-use amqp_codec::content::{Content, ContentError};
+use amqp_codec::content::{Content, ContentError, Whole};
 use amqp_codec::{Assembler, ContentHeader, Limits};
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::Bytes;
@@ -107,14 +107,14 @@ impl<'a> Channel<'a> {
                 self.header(&header, limits);
             }
             Step::OddHeader(header) => self.header(&header, limits),
-            Step::Body { len, fill, shared } => self.body(&vec![fill; len.into()], shared),
+            Step::Body { len, fill, shared } => self.body(&vec![fill; len.into()], shared, limits),
             Step::Rest { too_many } => {
                 if let Expected::Body { body, size, .. } = &self.expected
                     // As many bytes as may be in memory, to be sent at once.
                     && *size < 1 << 20
                 {
                     let len = *size as usize - body.len() + usize::from(too_many);
-                    self.body(&vec![too_many; len], true);
+                    self.body(&vec![too_many; len], true, limits);
                 }
             }
         }
@@ -160,7 +160,7 @@ impl<'a> Channel<'a> {
                     body: Vec::new(),
                     size,
                 };
-                self.check(result);
+                self.check(result, limits);
             }
             (expected, before) => {
                 assert_eq!(result.err(), expected.err());
@@ -169,7 +169,7 @@ impl<'a> Channel<'a> {
         }
     }
 
-    fn body(&mut self, payload: &[u8], shared: bool) {
+    fn body(&mut self, payload: &[u8], shared: bool, limits: &Limits) {
         let source = Bytes::copy_from_slice(payload);
         let result = match shared {
             true => self.assembler.body(&source, Some(&source)),
@@ -189,11 +189,11 @@ impl<'a> Channel<'a> {
             return;
         }
         body.extend_from_slice(payload);
-        self.check(result);
+        self.check(result, limits);
     }
 
-    /// The content is there if it is complete, and it is what was sent.
-    fn check(&mut self, result: Result<Option<Content<u32>>, ContentError>) {
+    /// The content is there if it is complete, and it is what was sent, also when it is taken whole.
+    fn check(&mut self, result: Result<Option<Content<u32>>, ContentError>, limits: &Limits) {
         let found = result.expect("as announced");
         let complete = matches!(&self.expected, Expected::Body { body, size, .. } if body.len() as u64 == *size);
         assert_eq!(found.is_some(), complete);
@@ -202,24 +202,39 @@ impl<'a> Channel<'a> {
             started,
             properties,
             body,
-            ..
+            size,
         } = std::mem::take(&mut self.expected)
         else {
             return;
         };
-        assert_eq!(found.method, started.method);
-        for (index, string) in started.strings.iter().enumerate() {
-            assert_eq!(found.string(index), *string);
+        is_as_sent(found, &started, &properties, &body);
+
+        let mut header = [BASIC.to_be_bytes(), [0; 2]].concat();
+        header.extend(size.to_be_bytes());
+        header.extend(&properties);
+        let whole = Whole::new(&header, &body, limits);
+        let small = 1..=Assembler::<u32>::SMALL_BODY;
+        assert_eq!(whole.is_some(), small.contains(&body.len()));
+        if let Some(whole) = whole {
+            let found = Content::from_whole(started.method, &started.strings, &whole);
+            is_as_sent(found, &started, &properties, &body);
         }
-        assert_eq!(found.encoded_properties(), properties);
-        assert_eq!(Properties::decode(&properties), Ok(found.properties()));
-        assert_eq!(found.body(), body);
-        assert_eq!(found.to_body(), body);
-        let strings: usize = started.strings.iter().map(|string| string.len()).sum();
-        assert_eq!(found.size(), strings + properties.len() + body.len());
-        let _ = format!("{found:?}");
-        let (method, owned, rest) = found.into_parts();
-        assert_eq!((method, &rest[..]), (started.method, &body[..]));
-        assert_eq!(encoded(|bytes| owned.encode(bytes)), properties);
     }
+}
+
+fn is_as_sent(found: Content<u32>, started: &Started<'_>, properties: &[u8], body: &[u8]) {
+    assert_eq!(found.method, started.method);
+    for (index, string) in started.strings.iter().enumerate() {
+        assert_eq!(found.string(index), *string);
+    }
+    assert_eq!(found.encoded_properties(), properties);
+    assert_eq!(Properties::decode(properties), Ok(found.properties()));
+    assert_eq!(found.body(), body);
+    assert_eq!(found.to_body(), body);
+    let strings: usize = started.strings.iter().map(|string| string.len()).sum();
+    assert_eq!(found.size(), strings + properties.len() + body.len());
+    let _ = format!("{found:?}");
+    let (method, owned, rest) = found.into_parts();
+    assert_eq!((method, &rest[..]), (started.method, body));
+    assert_eq!(encoded(|bytes| owned.encode(bytes)), properties);
 }
