@@ -357,7 +357,7 @@ impl<P: Keep> ConfirmTracker<P> {
             Some(tag) => (Some(tag), Match::Header),
             None => self.find_by_content(returned),
         };
-        let Some(tag) = tag else {
+        let Some(tag) = tag.filter(|tag| *tag < returned.before) else {
             return ReturnMatch::None;
         };
         if let Some(late) = self.late.get_mut(&tag) {
@@ -379,7 +379,7 @@ impl<P: Keep> ConfirmTracker<P> {
     }
 
     fn find_by_content(&self, returned: &IncomingReturn<'_>) -> (Option<u64>, Match) {
-        let mut search = Search::new(self.last_returned);
+        let mut search = Search::new(self.last_returned, returned.before);
         for (tag, pending) in self.open.iter_after(0) {
             let publication = &pending.publication;
             if publication.message.body() == returned.body && !self.returned.contains_key(&tag) {

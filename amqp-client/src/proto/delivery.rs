@@ -70,8 +70,9 @@ pub(super) enum Origin {
     Consumer(Option<ConsumerId>),
     /// basic.get-ok, with how many messages are left.
     Get { message_count: u32 },
-    /// basic.return.
-    Return { code: ReplyCode },
+    /// basic.return, and the number that the next publish would have had when it began: what is published while the
+    /// rest of it comes is not what came back.
+    Return { code: ReplyCode, before: u64 },
 }
 
 /// A message from a queue, with all of its bytes in one allocation.

@@ -24,6 +24,8 @@ const GROWN_AT_MOST: (usize, usize) = (8, 1024);
 #[derive(Debug)]
 pub(crate) struct IncomingReturn<'a> {
     pub(crate) code: ReplyCode,
+    /// It is of a publish with a number below this.
+    pub(crate) before: u64,
     pub(crate) text: ShortStr<'a>,
     pub(crate) exchange: &'a [u8],
     pub(crate) routing_key: &'a [u8],
@@ -155,6 +157,7 @@ impl BodyDigest {
 /// them the first after the last returned one.
 pub(crate) struct Search {
     last_returned: u64,
+    before: u64,
     added: Added,
     count: usize,
     first: Option<u64>,
@@ -162,9 +165,10 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    pub(crate) fn new(last_returned: u64) -> Self {
+    pub(crate) fn new(last_returned: u64, before: u64) -> Self {
         Search {
             last_returned,
+            before,
             added: Added::MAX,
             count: 0,
             first: None,
@@ -173,13 +177,16 @@ impl Search {
     }
 
     pub(crate) fn consider(&mut self, tag: u64, fit: Option<Added>) {
+        if tag >= self.before {
+            return;
+        }
         let Some(added) = fit.filter(|added| *added <= self.added) else {
             return;
         };
         if added < self.added {
             *self = Search {
                 added,
-                ..Search::new(self.last_returned)
+                ..Search::new(self.last_returned, self.before)
             };
         }
         self.count = self.count.saturating_add(1);

@@ -185,8 +185,13 @@ impl<P: Keep> Channel<P> {
     // ----- contents -----
 
     fn recv_return_method(&mut self, returned: &basic::Return<'_>) -> Result<(), Violation> {
+        let before = match &self.mode {
+            Mode::Confirm(tracker) => tracker.next_seq().0,
+            Mode::Plain | Mode::Selecting(_) | Mode::Tx(_) => 0,
+        };
         let origin = Origin::Return {
             code: returned.reply_code,
+            before,
         };
         let strings = [
             &returned.exchange,
@@ -327,8 +332,8 @@ impl<P: Keep> Channel<P> {
                 self.deliver(consumer, delivery, shared)
             }
             Origin::Get { message_count } => self.recv_got(content, message_count, shared),
-            Origin::Return { code } => {
-                self.recv_return(code, content, shared);
+            Origin::Return { code, before } => {
+                self.recv_return(code, before, content, shared);
                 Ok(())
             }
         }
@@ -390,6 +395,7 @@ impl<P: Keep> Channel<P> {
     fn recv_return(
         &mut self,
         code: ReplyCode,
+        before: u64,
         content: Content<DeliveryHead>,
         shared: &mut Shared<'_, P>,
     ) {
@@ -399,6 +405,7 @@ impl<P: Keep> Channel<P> {
             let headers = headers.map(Option::unwrap_or_default);
             let incoming = IncomingReturn {
                 code,
+                before,
                 text: short(content.string(2)),
                 exchange: content.string(0),
                 routing_key: content.string(1),

@@ -68,6 +68,7 @@ impl Publishes {
         let sent = mandatory("x");
         self.tracker.recv_return(&IncomingReturn {
             code: ReplyCode::NO_ROUTE,
+            before: u64::MAX,
             text: ShortStr::EMPTY,
             exchange: sent.exchange.as_bytes(),
             routing_key: sent.routing_key.as_bytes(),

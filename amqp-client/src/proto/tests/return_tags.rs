@@ -1,6 +1,6 @@
 //! Returns by their opt-in header, and those that come too late.
 
-use super::returns::{confirm_session, publish_all, returns};
+use super::returns::{confirm_session, publish_all, returns, with_unmatched};
 use super::*;
 use crate::outcome::{Followed, Match};
 
@@ -121,6 +121,22 @@ fn a_tag_that_is_of_no_open_publish_ties_to_none() {
             .ack(1, 1, false),
     );
     assert_eq!(returns(&mut session), [(1, Match::Unique, Followed::Ack)]);
+}
+
+/// A server that knows the number of a publish before it is made is making it up.
+#[test]
+fn a_tag_of_what_is_published_while_the_return_comes_ties_to_none() {
+    let (mut session, id) = tagging();
+    let same = mandatory("same");
+    session.publish(id, same.clone());
+    let bytes = wire().returned_with(1, &same, tag(2).properties()).0;
+    let (begun, rest) = bytes.split_at(bytes.len() - 1);
+    session.feed_bytes(begun);
+    session.publish(id, same.clone());
+    session.feed_bytes(rest);
+    session.feed(wire().ack(1, 2, true));
+    let outcomes = vec![(1, "acked"), (2, "acked")];
+    assert_eq!(with_unmatched(&mut session), (outcomes, 1));
 }
 
 #[test]

@@ -24,6 +24,19 @@ pub(super) fn returns(session: &mut Session) -> Vec<(u64, Match, Followed)> {
     session.settled().into_iter().filter_map(of).collect()
 }
 
+/// What became of the publishes, and how many messages came back that are tied to none.
+pub(super) fn with_unmatched(session: &mut Session) -> (Vec<(u64, &'static str)>, usize) {
+    let (mut outcomes, mut unmatched) = (Vec::new(), 0);
+    for event in session.events() {
+        match event {
+            Event::Settled(_, keep, outcome) => outcomes.push((keep, name(&outcome))),
+            Event::Returned(..) => unmatched += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    (outcomes, unmatched)
+}
+
 #[test]
 fn acks_of_others_stand_between_a_return_and_its_ack() {
     let (mut session, id) = confirm_session();
@@ -352,6 +365,58 @@ fn the_search_wraps_round_to_older_publishes() {
         .map(|(keep, ..)| *keep)
         .collect();
     assert_eq!(of, [1, 2]);
+}
+
+/// A return that comes in pieces is of a publish before its first one, also where nothing is left there.
+#[test]
+fn what_is_published_while_a_return_comes_did_not_come_back() {
+    let (mut session, id) = confirm_session();
+    let same = mandatory("same");
+    publish_all(&mut session, id, std::slice::from_ref(&same));
+    let once = wire().returned(1, &same).0;
+    let (begun, rest) = once.split_at(once.len() - 1);
+    session.feed_bytes(&[&once[..], begun].concat());
+    publish_all(&mut session, id, std::slice::from_ref(&same));
+    session.feed_bytes(rest);
+    session.feed(wire().ack(1, 2, true));
+    let outcomes = vec![(1, "returned"), (2, "acked")];
+    assert_eq!(with_unmatched(&mut session), (outcomes, 1));
+}
+
+/// Nor is it chosen in place of an older one.
+#[test]
+fn what_is_published_while_a_return_comes_is_not_searched() {
+    let (mut session, id) = confirm_session();
+    let (same, other) = (mandatory("same"), mandatory("other"));
+    publish_all(&mut session, id, &[same.clone(), other.clone()]);
+    let bytes = wire().returned(1, &other).returned(1, &same).0;
+    let (begun, rest) = bytes.split_at(bytes.len() - 1);
+    session.feed_bytes(begun);
+    session.publish(id, same);
+    session.feed_bytes(rest);
+    session.feed(wire().ack(1, 3, true));
+    let outcomes = [(1, "returned"), (2, "returned"), (3, "acked")];
+    assert_eq!(session.outcomes(), outcomes);
+}
+
+/// The same for one that times out meanwhile: the next return is not taken for what is late.
+#[test]
+fn what_times_out_while_a_return_comes_did_not_come_back() {
+    let mut session = Session::open();
+    let timeout = seconds(5);
+    let id = session.confirm_channel(ConfirmOptions::default().timeout(timeout));
+    let same = mandatory("same");
+    let once = wire().returned(1, &same).0;
+    let (begun, rest) = once.split_at(once.len() - 1);
+    session.feed_bytes(begun);
+    publish_all(&mut session, id, std::slice::from_ref(&same));
+    session.pass(timeout);
+    assert_eq!(session.outcomes(), [(1, "unknown")]);
+    publish_all(&mut session, id, std::slice::from_ref(&same));
+    session.feed_bytes(rest);
+    // This one is of the first: the second is acked.
+    session.feed(wire().returned(1, &same).ack(1, 2, true));
+    assert_eq!(with_unmatched(&mut session), (vec![(2, "acked")], 2));
 }
 
 #[test]
