@@ -157,3 +157,18 @@ pub(crate) fn long(bytes: &[u8]) -> Vec<u8> {
     let len = u32::try_from(bytes.len()).unwrap().to_be_bytes();
     [&len[..], bytes].concat()
 }
+
+/// The header of a message of a stream.
+pub(crate) fn of_stream(channel: u16, size: u64) -> Vec<u8> {
+    let header = amqp_client::codec::content::ContentHeader {
+        class_id: 60,
+        body_size: size,
+        properties: basic::Properties {
+            headers: Some(amqp_client::table! { "x-stream-offset" => 7 }.into()),
+            ..Default::default()
+        },
+    };
+    let mut payload = Vec::new();
+    header.encode(&mut payload).unwrap();
+    raw(2, channel, &payload)
+}

@@ -360,13 +360,16 @@ impl<P: Keep> Channel<P> {
     }
 
     /// A message that nobody wants any more must not stay unsettled. One that needs no ack is gone; one of a stream is
-    /// there all the same.
+    /// there all the same, and its tag is forgotten, as nobody is left to settle it.
     pub(in crate::proto) fn give_back(&mut self, delivery: &Delivery, shared: &mut Shared<'_, P>) {
         let DeliveryTag { tag, .. } = delivery.tag();
+        if !self.consumers.is_unsettled(tag) {
+            return;
+        }
+        // Nobody would settle it anew after a rollback: the transaction does not keep it.
+        self.consumers.settle(tag, false, |_| {});
         // RabbitMQ before 4.0 ends the connection (540) for a nack of a stream's message.
-        if self.consumers.is_unsettled(tag) && !delivery.is_of_stream(&shared.bounds.decoding) {
-            // Nobody would settle it anew after a rollback: the transaction does not keep it.
-            self.consumers.settle(tag, false, |_| {});
+        if !delivery.is_of_stream(&shared.bounds.decoding) {
             self.send_settle(tag, false, Settle::Nack { requeue: true }, shared);
         }
     }

@@ -5,7 +5,7 @@ use amqp_client::{ConnectOptions, Limits};
 
 use crate::case::Act::{DeafFlood, Flood, HangUp, Repeat};
 use crate::case::{Case, End, Lost, ON, Reason, Scene, WITNESS, case};
-use crate::wire::{ack, delivery, heartbeat, method, returned};
+use crate::wire::{ack, body, deliver_to, delivery, heartbeat, method, of_stream, returned};
 
 const MIB: usize = 1 << 20;
 
@@ -64,6 +64,19 @@ pub(crate) fn cases() -> Vec<Case> {
             [Flood(20_000, |tag| delivery(ON, b"d", tag, b"x"))],
         )
         .told(ON, MethodId::BASIC_NACK, 20_000),
+        // They are not given back, and nobody settles them.
+        case(
+            "flood/messages_of_a_stream_to_nobody",
+            Scene::Declaring,
+            [Flood(200_000, |tag| {
+                [
+                    deliver_to(ON, b"d", tag * 2000),
+                    of_stream(ON, 1),
+                    body(ON, b"x"),
+                ]
+                .concat()
+            })],
+        ),
         case(
             "flood/blocked_and_unblocked",
             Scene::Confirming,
