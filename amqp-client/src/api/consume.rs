@@ -276,7 +276,8 @@ impl Consumer {
         self.cancelled_by_server
     }
 
-    /// Stops the consumer (basic.cancel). What has arrived before the answer is still in the stream, which then ends.
+    /// Stops the consumer (basic.cancel). What has arrived before the answer is still in the stream, which then ends. Does
+    /// nothing where it is cancelled already, by either side: another one may have its tag by now.
     ///
     /// # Errors
     /// The channel or connection ends; no answer within the RPC deadline.
@@ -284,7 +285,9 @@ impl Consumer {
     /// # Cancel safety
     /// The cancel is sent even if the future is dropped once it was polled.
     pub async fn cancel(&mut self) -> Result<(), Error> {
-        let call = self.start_cancel()?;
+        let Some(call) = self.start_cancel()? else {
+            return Ok(());
+        };
         let operation = Operation::Reply(MethodId::BASIC_CANCEL);
         call.within(self.core.deadlines().rpc, operation, pick!(BasicCancelOk))
             .await?;
@@ -304,11 +307,16 @@ impl Consumer {
         self.start_cancel().map(drop)
     }
 
-    fn start_cancel(&mut self) -> Result<Call, UsageError> {
+    /// `None` where it is cancelled already.
+    fn start_cancel(&mut self) -> Result<Option<Call>, UsageError> {
+        if self.core.shared().lock().is_cancelled(self.id) {
+            return Ok(None);
+        }
         let tag = self.tag.clone();
         let send = |view: &mut View<'_>, request| view.cancel(request, tag);
         self.core
             .start_call(send, |state, request| state.add_cancel(request, self.id))
+            .map(Some)
     }
 }
 

@@ -333,3 +333,42 @@ async fn each_consumer_gets_its_own() {
     assert!(poll_immediate(a.next()).await.is_none());
     assert!(poll_immediate(b.next()).await.is_none());
 }
+
+/// A consumer that has ended, by the server or by its own cancel, is cancelled once more: that must not take away, in
+/// silence, the messages of its successor of the same tag.
+#[tokio::test(start_paused = true)]
+async fn a_late_cancel_leaves_the_successor_of_the_same_tag_alone() {
+    let (mut peer, connection) = connected().await;
+    let consume = || Consume::new(short!("q")).tag(short!("c"));
+    let (channel, on, mut first) = consuming(&mut peer, &connection, consume()).await;
+    let cancel = basic::Cancel {
+        consumer_tag: short!("c"),
+        no_wait: true,
+        ..Default::default()
+    };
+    peer.send(on, cancel).await;
+    assert!(first.next().await.is_none() && first.is_cancelled_by_server());
+    let answer = async {
+        let ok = basic::ConsumeOk {
+            consumer_tag: short!("c"),
+        };
+        peer.reply::<basic::Consume>(on, ok).await;
+    };
+    let (second, ()) = tokio::join!(channel.consume(consume()), answer);
+    let mut second = second.unwrap();
+    let server = async {
+        let ok = basic::CancelOk {
+            consumer_tag: short!("c"),
+        };
+        let cancel = tokio::time::timeout(Duration::from_secs(5), peer.expect::<basic::Cancel>(on));
+        if cancel.await.is_ok() {
+            peer.send(on, ok).await;
+        }
+        peer.send_deliver(on, "c", 1, &Default::default(), b"x")
+            .await;
+    };
+    let (cancelled, ()) = tokio::join!(first.cancel(), server);
+    cancelled.unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(60), second.next()).await;
+    assert!(next.is_ok(), "the second neither gets messages nor ends");
+}

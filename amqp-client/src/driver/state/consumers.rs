@@ -23,6 +23,8 @@ pub(super) struct ConsumerSlot {
     pub(super) buffered: usize,
     /// How much of it there may be.
     pub(super) budget: usize,
+    /// The budget was lifted, as the consumer is about to end.
+    pub(super) lifted: bool,
     pub(super) overflow: Overflow,
     /// Counted in [`State::stalled`].
     pub(super) stalls: bool,
@@ -130,10 +132,15 @@ impl State {
         }
     }
 
-    /// The consumer is about to end, and the server's answer has to be read past what it still sends.
+    /// The consumer is about to end, and the server's answer has to be read past what it still sends: as much more as a
+    /// consumer keeps where nothing else is said. Beyond that its channel closes, as to wait would keep the answer out.
     pub(super) fn lift_budget(&mut self, consumer: ConsumerId) {
-        if let Some(slot) = self.consumers.get_mut(&consumer) {
-            slot.budget = usize::MAX;
+        let more = self.conn.limits().undelivered_bytes;
+        if let Some(slot) = self.consumers.get_mut(&consumer)
+            && !std::mem::replace(&mut slot.lifted, true)
+        {
+            slot.budget = slot.budget.saturating_add(more);
+            slot.overflow = Overflow::CloseChannel;
         }
         self.unstall(consumer);
     }
@@ -151,6 +158,13 @@ impl State {
         for slot in slots {
             self.lift_budgets(slot);
         }
+    }
+
+    /// Whether the consumer is cancelled, by either side.
+    pub(crate) fn is_cancelled(&self, consumer: ConsumerId) -> bool {
+        use ConsumerEnd::{Cancelled, CancelledByServer};
+        let slot = self.consumers.get(&consumer);
+        slot.is_none_or(|slot| matches!(slot.end, Some(Cancelled | CancelledByServer)))
     }
 
     pub(super) fn end_consumer(

@@ -51,18 +51,18 @@ impl State {
 
     /// The caller gave up: the answer goes to nobody, and what it brings, or has brought, is undone.
     pub(crate) fn abandon_request(&mut self, request: RequestId, channel: ChannelId) {
-        let Some(slot) = self.requests.remove(&request) else {
+        let Some(mut slot) = self.requests.remove(&request) else {
             return;
         };
+        if let RequestSlot::Waiting(waker) = &mut slot {
+            self.dead.extend(waker.take());
+        }
         if self.cancels.contains_key(&request) {
             return;
         }
         if let Ok(mut view) = self.conn.channel(channel) {
             match slot {
-                RequestSlot::Waiting(waker) => {
-                    self.dead.extend(waker);
-                    view.abandon(request);
-                }
+                RequestSlot::Waiting(_) => view.abandon(request),
                 RequestSlot::Done(Err(_)) | RequestSlot::Done(Ok(Reply::Got(None))) => {}
                 RequestSlot::Done(Ok(Reply::Got(Some((delivery, _))))) => {
                     view.give_back(&delivery);
