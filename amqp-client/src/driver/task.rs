@@ -169,7 +169,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
 
     /// Reads and forgets until the peer has ended the stream.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
+        for _ in 0..READS {
             let buffer = self.input.buffer();
             buffer.clear();
             buffer.reserve(self.read_size);
@@ -179,6 +179,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Task<T> {
                 Poll::Ready(Ok(_)) => {}
             }
         }
+        // There may always be more: others get their turn, and the clock is looked at.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// One round of writing, reading and looking at the clock. `Ready` if it may be worth another one.

@@ -20,7 +20,9 @@ use futures_util::StreamExt;
 use futures_util::future::poll_immediate;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-use super::support::{MemoryPeer, confirm_channel, connected, plain_channel, settle};
+use super::support::{
+    MemoryPeer, PIPE, confirm_channel, connected, connected_with, plain_channel, settle,
+};
 
 /// A small pipe, so that what is not read stays with the client.
 const NARROW: usize = 4096;
@@ -432,4 +434,110 @@ async fn frames_may_come_in_any_pieces() {
             peer.expect::<basic::Ack>(on).await;
         }
     }
+}
+
+/// Whose cancel is not answered yet may not be made to keep what the server likes either: neither while the cancel is
+/// awaited, nor after its deadline has passed.
+#[tokio::test(start_paused = true)]
+async fn flood_of_deliveries_after_a_cancel_that_is_not_answered() {
+    let budget = 256 * 1024;
+    let limits = Limits {
+        undelivered_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    for overflow in [Overflow::CloseChannel, Overflow::StallConnection] {
+        let options = ConnectOptions::new().limits(limits.clone());
+        let (mut peer, connection) = connected_with(PIPE, Greeting::default(), options).await;
+        let consume = Consume::new(short!("q")).no_ack().budget(budget, overflow);
+        let (channel, on, mut consumer) = consuming(&mut peer, &connection, consume).await;
+        let server = async {
+            peer.expect::<basic::Cancel>(on).await;
+            let body = [b'x'; 1000];
+            flood(&mut peer, 64 << 20, |tag| delivery(on, "c", tag, &body)).await
+        };
+        let (cancelled, sent) = tokio::join!(consumer.cancel(), server);
+        cancelled.unwrap_err();
+        let mut kept = 0;
+        while let Some(Some(Ok(delivery))) = poll_immediate(consumer.next()).await {
+            kept += delivery.body().len();
+        }
+        assert!(
+            kept <= budget + limits.undelivered_bytes,
+            "{overflow:?}: {kept} bytes of {sent} were kept"
+        );
+        drop((consumer, channel));
+    }
+}
+
+/// A stream that from some time on always has more to read, and knows nothing of tokio's budgets.
+struct Endless {
+    inner: DuplexStream,
+    endless: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl AsyncRead for Endless {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.endless.load(Ordering::Relaxed) {
+            // Heartbeats.
+            while buf.remaining() >= 8 {
+                buf.put_slice(&[8, 0, 0, 0, 0, 0, 0, 0xCE]);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Endless {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// A peer that never stops keeps neither the connection's task nor its thread for ever, on whatever stream.
+#[test]
+fn a_close_ends_though_there_is_always_more_to_read() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (mut peer, stream) = Peer::in_memory(64 * 1024);
+            let endless = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let stream = Endless {
+                inner: stream,
+                endless: endless.clone(),
+            };
+            let options = ConnectOptions::new().close_deadline(Duration::from_secs(1));
+            let (connection, _) = tokio::join!(
+                Connection::open_over(stream, options),
+                peer.handshake(Greeting::default())
+            );
+            let connection = connection.unwrap();
+            endless.store(true, Ordering::Relaxed);
+            connection.close().await.unwrap_err();
+            done.send(()).unwrap();
+        });
+    });
+    is_done
+        .recv_timeout(Duration::from_secs(20))
+        .expect("the close ends, and so does the task");
 }
