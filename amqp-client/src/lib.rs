@@ -43,7 +43,8 @@
 //! Spans and events go to `tracing`. Spans, by the names of OpenTelemetry's messaging conventions: a connection, a
 //! channel, an RPC until its answer, a publish until its outcome (target `amqp_client::publish`), and for whoever
 //! processes a delivery [`Consumer::process_span`]. Each frame is an event at `TRACE` (target `amqp_client::frames`).
-//! None of them ever holds a payload, a header's value or a secret.
+//! None of them ever holds a payload, a header's value or a secret. Some are told of while the connection's state is
+//! locked: a subscriber must not call into the connection that it hears of, but hand on what it has to send.
 
 #![forbid(unsafe_code)]
 // What a peer sends or a URI says can neither panic nor wrap. Where one of these cannot happen, an `expect` says why.

@@ -225,8 +225,9 @@ impl Connection {
         self.core.shared.ended().await
     }
 
-    /// Subscribes to what happens on the connection from now on; nothing, where it has ended. A subscriber that does not read in time is told how
-    /// many events it lost.
+    /// Subscribes to what happens on the connection from now on; nothing, where it has ended. A subscriber that does not
+    /// read in time is told how many events it lost. Its waker is called while the connection's state is locked, and must
+    /// not call into the connection itself; those of executors do not.
     pub fn events(&self) -> Events {
         let state = self.core.shared.lock();
         Events::new(state.subscribe(), state.conn.closed().is_some())

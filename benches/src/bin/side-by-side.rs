@@ -8,8 +8,10 @@ use clap::Parser;
 
 fn main() -> Result<ExitCode, Failure> {
     let reached = side_by_side::run(&Options::parse())?;
-    if !reached {
+    if reached {
+        Ok(ExitCode::SUCCESS)
+    } else {
         eprintln!("not every target is reached");
+        Ok(ExitCode::FAILURE)
     }
-    Ok(ExitCode::SUCCESS)
 }

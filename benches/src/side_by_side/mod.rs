@@ -23,7 +23,7 @@ pub use results::Results;
 use crate::load::Failure;
 use crate::measure::{self, CallCounter};
 
-/// Compares amqp-client and amqp-codec with their peers.
+/// Compares amqp-client and amqp-codec with their peers. Fails where a target is not reached.
 #[derive(Debug, Clone, Parser)]
 pub struct Options {
     /// What to measure; all of it unless said.
@@ -35,9 +35,20 @@ pub struct Options {
     /// How many messages, in hundredths of what is usual; for a quick look, or where the clock is coarse.
     #[arg(long, default_value_t = 100)]
     pub percent: u64,
-    /// Where tables and plots are written.
-    #[arg(long, default_value = "benches/results")]
-    pub results: PathBuf,
+    /// Where tables and plots are written; `benches/results` unless said, or `target/bench` for a quick look.
+    #[arg(long)]
+    pub results: Option<PathBuf>,
+}
+
+impl Options {
+    fn directory(&self) -> PathBuf {
+        let usual = if self.percent < 100 || self.rounds < 7 {
+            "target/bench"
+        } else {
+            "benches/results"
+        };
+        self.results.clone().unwrap_or_else(|| usual.into())
+    }
 }
 
 /// A part of the comparison.
@@ -100,16 +111,18 @@ pub fn run(options: &Options) -> Result<bool, Failure> {
         [] => Part::value_variants(),
         some => some,
     };
-    std::fs::create_dir_all(&options.results)?;
+    let directory = options.directory();
+    std::fs::create_dir_all(&directory)?;
     let mut reached = true;
     for part in parts {
         eprintln!("{}", part.name());
         let measured = parts::run(*part, &context)?;
         let results = Results::new(*part, &context, measured)?;
         reached &= results.measured.targets.iter().all(|target| target.reached);
-        plot::draw(&options.results, &results.measured.plots)?;
-        report::write(&options.results, &results)?;
+        plot::draw(&directory, &results.measured.plots)?;
+        report::write(&directory, &results)?;
     }
-    report::index(&options.results)?;
+    report::index(&directory)?;
+    eprintln!("see {}", directory.join("README.md").display());
     Ok(reached)
 }

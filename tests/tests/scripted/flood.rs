@@ -446,7 +446,7 @@ async fn flood_of_deliveries_after_a_cancel_that_is_not_answered() {
         ..Limits::default()
     };
     for overflow in [Overflow::CloseChannel, Overflow::StallConnection] {
-        let options = ConnectOptions::new().limits(limits.clone());
+        let options = ConnectOptions::new().limits(limits);
         let (mut peer, connection) = connected_with(PIPE, Greeting::default(), options).await;
         let consume = Consume::new(short!("q")).no_ack().budget(budget, overflow);
         let (channel, on, mut consumer) = consuming(&mut peer, &connection, consume).await;
