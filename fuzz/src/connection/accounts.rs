@@ -370,11 +370,13 @@ impl Accounts {
     }
 
     pub(super) fn started(&mut self, id: ConsumerId, channel: ChannelId) {
-        self.consumers.push(Consumer {
-            id,
-            channel,
-            ended: false,
-        });
+        if self.consumers.iter().all(|consumer| consumer.id != id) {
+            self.consumers.push(Consumer {
+                id,
+                channel,
+                ended: false,
+            });
+        }
     }
 
     fn consumer(&mut self, id: ConsumerId) -> &mut Consumer {
@@ -385,6 +387,15 @@ impl Accounts {
     }
 
     fn delivered(&mut self, id: ConsumerId, delivery: Delivery) {
+        // What came with the answer to its consume is told of before that.
+        let ConsumerId(request) = id;
+        if let Some(asked) = self.requests.get(&request)
+            && asked.waiting
+            && asked.method == MethodId::BASIC_CONSUME
+        {
+            let channel = asked.channel.expect("on a channel");
+            self.started(id, channel);
+        }
         let consumer = self.consumer(id);
         assert!(!consumer.ended, "to a consumer that has ended");
         assert_eq!(delivery.tag().channel(), consumer.channel);
