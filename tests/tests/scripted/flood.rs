@@ -21,7 +21,8 @@ use futures_util::future::poll_immediate;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 use super::support::{
-    MemoryPeer, PIPE, confirm_channel, connected, connected_with, plain_channel, settle,
+    MemoryPeer, PIPE, confirm_channel, connected, connected_with, on_a_thread, plain_channel,
+    settle,
 };
 
 /// A small pipe, so that what is not read stays with the client.
@@ -513,13 +514,10 @@ impl AsyncWrite for Endless {
 /// A peer that never stops keeps neither the connection's task nor its thread for ever, on whatever stream.
 #[test]
 fn a_close_ends_though_there_is_always_more_to_read() {
-    let (done, is_done) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+    on_a_thread(
+        Duration::from_secs(20),
+        "the close ends, and so does the task",
+        async {
             let (mut peer, stream) = Peer::in_memory(64 * 1024);
             let endless = Arc::new(std::sync::atomic::AtomicBool::new(false));
             let stream = Endless {
@@ -534,10 +532,6 @@ fn a_close_ends_though_there_is_always_more_to_read() {
             let connection = connection.unwrap();
             endless.store(true, Ordering::Relaxed);
             connection.close().await.unwrap_err();
-            done.send(()).unwrap();
-        });
-    });
-    is_done
-        .recv_timeout(Duration::from_secs(20))
-        .expect("the close ends, and so does the task");
+        },
+    );
 }

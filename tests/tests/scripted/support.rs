@@ -94,6 +94,27 @@ pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
+/// Runs a test on a thread with a runtime of its own, which is given up if it takes longer than this: it may lock itself
+/// out, or never yield.
+pub(crate) fn on_a_thread(
+    patience: Duration,
+    expected: &str,
+    test: impl Future<Output = ()> + Send + 'static,
+) {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            test.await;
+            done.send(()).unwrap();
+        });
+    });
+    is_done.recv_timeout(patience).expect(expected);
+}
+
 /// Fails if any task is left on this runtime, after what is about to end has ended.
 ///
 /// The body of a test is no task; a peer that was spawned is.

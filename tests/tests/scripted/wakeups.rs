@@ -12,7 +12,7 @@ use amqp_tests::Peer;
 use futures_util::StreamExt as _;
 use tokio::io::DuplexStream;
 
-use super::support::{confirm_channel, connected_with, plain_channel, settle};
+use super::support::{confirm_channel, connected_with, on_a_thread, plain_channel, settle};
 
 const PIPE: usize = 1 << 20;
 
@@ -73,32 +73,21 @@ impl Wake for Owning {
 
 #[test]
 fn a_waker_may_own_a_handle() {
-    let (done, is_done) = mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let (mut peer, connection) =
-                connected_with(PIPE, Default::default(), Default::default()).await;
-            let (channel, _) = confirm_channel(&mut peer, &connection, Default::default()).await;
-            let mut first = channel.publish("", "q", Message::new("1")).await.unwrap();
-            let second = channel.publish("", "q", Message::new("2")).await.unwrap();
-            let waker = Waker::from(Arc::new(Owning {
-                _confirm: Mutex::new(Some(second)),
-            }));
-            let mut context = Context::from_waker(&waker);
-            assert!(Pin::new(&mut first).poll(&mut context).is_pending());
-            drop(waker);
-            // The last reference to the waker goes with its place in the client's state.
-            drop(first);
-            done.send(()).unwrap();
-        });
+    on_a_thread(Duration::from_secs(20), "nothing locks itself out", async {
+        let (mut peer, connection) =
+            connected_with(PIPE, Default::default(), Default::default()).await;
+        let (channel, _) = confirm_channel(&mut peer, &connection, Default::default()).await;
+        let mut first = channel.publish("", "q", Message::new("1")).await.unwrap();
+        let second = channel.publish("", "q", Message::new("2")).await.unwrap();
+        let waker = Waker::from(Arc::new(Owning {
+            _confirm: Mutex::new(Some(second)),
+        }));
+        let mut context = Context::from_waker(&waker);
+        assert!(Pin::new(&mut first).poll(&mut context).is_pending());
+        drop(waker);
+        // The last reference to the waker goes with its place in the client's state.
+        drop(first);
     });
-    is_done
-        .recv_timeout(Duration::from_secs(20))
-        .expect("nothing locks itself out");
 }
 
 #[tokio::test(start_paused = true)]
